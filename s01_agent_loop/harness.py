@@ -1,0 +1,18 @@
+"""The table of contents: what this agent is built from."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Callable
+
+from .agent import Agent
+from .model import Model
+
+
+def build(
+    model: Model,
+    workspace: Path,
+    show: Callable[..., None],
+) -> Agent:
+    """Return an agent that works in ``workspace`` and shows what it does through ``show(kind, **data)``."""
+    return Agent(model, workspace, show)

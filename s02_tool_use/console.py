@@ -1,0 +1,105 @@
+"""What the person sees: text as it streams in, and one or two quiet lines for each tool call."""
+
+from __future__ import annotations
+
+import os
+import sys
+import unicodedata
+from typing import Any
+from typing import TextIO
+
+WIDTH = 110  # characters of a tool line; the rest of a long command or result is not shown
+DIM, PLAIN = "\x1b[2m", "\x1b[0m"
+
+
+class Console:
+    """Shows what happens. ``console.show`` is what an agent is given.
+
+    With ``one_shot`` everything but the model's words goes to stderr, and the words go to stdout only where that is a
+    terminal: of a reply that is followed by tool calls nobody knows yet whether it is the final one.
+    """
+
+    def __init__(self, one_shot: bool = False) -> None:
+        self.side: TextIO = sys.stderr if one_shot else sys.stdout
+        self.words: TextIO | None = sys.stdout if not one_shot or sys.stdout.isatty() else None
+        self.held = ""
+        self.at_line_start = True
+        if os.name == "nt":
+            os.system("")  # makes the Windows console understand colour
+
+    def show(self, kind: str, **data: Any) -> None:
+        """Show one thing. Known kinds: text, thinking, tool_call, tool_result, notice, discard, question."""
+        if kind == "text" and self.words is None:
+            self.held += data["text"]
+        elif kind == "text":
+            self.write(self.words, data["text"])
+        elif kind == "thinking":
+            self.write(self.side, data["text"], dim=True)
+        elif kind == "tool_call":
+            self.line(f"  {data['call']['name']}  {decisive(data['call']['input'])}")
+        elif kind == "tool_result":
+            self.line(f"    {in_short(data['text'])}", dim=True)
+        elif kind == "discard":
+            self.line(f"  [thrown away, and asked again: {data['reason']}]", dim=True)
+        else:
+            self.line(data.get("text", ""))
+
+    def line(self, text: str, dim: bool = False) -> None:
+        """Write ``text`` on lines of its own."""
+        self.start_line()
+        self.write(self.side, text + "\n", dim)
+
+    def start_line(self) -> None:
+        """Write what is held back, and go to the start of a line."""
+        held, self.held = self.held, ""
+        self.write(self.side, held)
+        self.write(self.side, "" if self.at_line_start else "\n")
+
+    def write(self, stream: TextIO, text: str, dim: bool = False) -> None:
+        if not text:
+            return
+        text = harmless(text)
+        if dim and stream.isatty() and "NO_COLOR" not in os.environ:
+            text = DIM + text + PLAIN
+        stream.write(text)
+        stream.flush()
+        self.at_line_start = text.removesuffix(PLAIN).endswith("\n")
+
+    def ask(self, question: str) -> str:
+        """Return the line that the person types after ``question``. Raises EOFError when there is no more input."""
+        self.start_line()
+        *above, last = question.split("\n")
+        for line in above:
+            self.line(line)
+        if self.side is sys.stdout:
+            return input(harmless(last))
+        self.write(self.side, last)  # input() would write to stdout, which is for the answer
+        typed = sys.stdin.readline()
+        if not typed:
+            raise EOFError
+        return typed.rstrip("\n")
+
+
+def decisive(arguments: dict[str, Any]) -> str:
+    """Return the argument that tells most, on one line: the command, the path, the pattern."""
+    value = next(iter(arguments.values()), "")
+    text = f"{len(value)} items" if isinstance(value, list) else str(value)
+    return shortened(" ".join(text.split()), WIDTH)
+
+
+def in_short(text: str) -> str:
+    """Return the first and the last line of a result, and how many there are."""
+    lines = text.strip().splitlines() or [""]
+    if len(lines) == 1:
+        return shortened(lines[0], WIDTH)
+    between = f"  … {len(lines)} lines …  " if len(lines) > 2 else "  "
+    return shortened(lines[0], WIDTH // 2) + between + shortened(lines[-1], WIDTH // 2)
+
+
+def shortened(text: str, width: int) -> str:
+    return text if len(text) <= width else text[: width - 1] + "…"
+
+
+def harmless(text: str) -> str:
+    """Return ``text`` without the control and format characters by which output could drive the terminal."""
+    return "".join(char for char in text if char in "\n\t\u200c\u200d" or unicodedata.category(char) not in ("Cc", "Cf"))

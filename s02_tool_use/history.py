@@ -1,0 +1,99 @@
+"""The conversation, and the only code that writes it.
+
+The Messages API refuses a history in which a tool call has no result, a message is empty, or a text
+cannot be encoded. One crooked message makes every later request fail. So nobody appends to the list of
+messages by hand: everything goes through the few functions here, and each of them leaves it valid.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+from typing import Callable
+
+UNKNOWN = "Interrupted while it ran: the outcome is unknown. Look at the state of things before you try again."
+
+Block = dict[str, Any]
+Message = dict[str, Any]
+
+
+class History:
+    """The messages of one conversation, in the API's own shape: plain dictionaries."""
+
+    def __init__(self) -> None:
+        self.messages: list[Message] = []
+        self.notes: list[tuple[str, str]] = []
+        self.begun: set[str] = set()
+
+    def add(self, role: str, blocks: list[Block]) -> None:
+        """Append content blocks as ``role`` ("user" or "assistant").
+
+        Blocks join the last message if it has the same role. Empty text is dropped, since the API refuses it;
+        nothing is appended when nothing is left.
+        """
+        blocks = [clean(block) for block in blocks if block["type"] != "text" or block["text"].strip()]
+        if not blocks:
+            return
+        if self.messages and self.messages[-1]["role"] == role:
+            self.messages[-1]["content"].extend(blocks)
+        else:
+            self.messages.append({"role": role, "content": blocks})
+
+    def note(self, kind: str, text: str) -> None:
+        """Leave a note from the harness (not from the person) for the model's next request."""
+        self.notes.append((kind, text))
+
+    def deliver(self) -> list[Message]:
+        """Return the messages for the next request, the waiting notes at the end of the last user message.
+
+        While the last message is the assistant's, notes wait.
+        """
+        if self.notes and self.messages[-1]["role"] == "user":
+            self.add("user", [text_block(reminder(text for _, text in self.notes))])
+            self.notes = []
+        return list(self.messages)
+
+    def open_calls(self) -> list[Block]:
+        """Return the tool calls of the last assistant message that have no result yet."""
+        asked = next((m["content"] for m in reversed(self.messages) if m["role"] == "assistant"), [])
+        last = self.messages[-1]["content"] if self.messages else []
+        answered = {block["tool_use_id"] for block in last if block["type"] == "tool_result"}
+        return [block for block in asked if block["type"] == "tool_use" and block["id"] not in answered]
+
+    def begin(self, call: Block) -> None:
+        """Note that ``call`` is about to run: if it never gets a result, its outcome is unknown."""
+        self.begun.add(call["id"])
+
+    def settle(self, say: Callable[[Block], str]) -> None:
+        """Answer every open tool call with an error result; ``say(call)`` gives the text for one that was not begun.
+
+        Needed on every way out of a run: a call without a result would make the next request invalid.
+        """
+        texts = [(call, UNKNOWN if call["id"] in self.begun else say(call)) for call in self.open_calls()]
+        self.add("user", [result_block(call, text, is_error=True) for call, text in texts])
+
+
+def text_block(text: str) -> Block:
+    """Return a text content block."""
+    return {"type": "text", "text": text}
+
+
+def result_block(call: Block, text: str, is_error: bool = False) -> Block:
+    """Return the ``tool_result`` that answers ``call``, a ``tool_use`` block."""
+    block = {"type": "tool_result", "tool_use_id": call["id"], "content": text or "(no output)"}
+    return {**block, "is_error": True} if is_error else block
+
+
+def reminder(texts) -> str:
+    """Return harness text in the mark by which models know that it is not the person who speaks."""
+    return "<system-reminder>\n" + "\n\n".join(texts) + "\n</system-reminder>"
+
+
+def clean(value: Any) -> Any:
+    """Return ``value`` with every string in it encodable as UTF-8 (lone surrogates become "?")."""
+    if isinstance(value, str):
+        return value.encode("utf-8", "replace").decode("utf-8")
+    if isinstance(value, dict):
+        return {clean(key): clean(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [clean(item) for item in value]
+    return value

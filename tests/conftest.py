@@ -1,0 +1,134 @@
+"""What all tests share: the chapters, a model to talk to, and walls around the machine they run on."""
+
+from __future__ import annotations
+
+import ast
+import gc
+import importlib
+import os
+import sys
+from pathlib import Path
+from types import ModuleType
+from types import SimpleNamespace
+from typing import Any
+from typing import Callable
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+CHAPTERS = sorted(path.name for path in ROOT.glob("s[0-9][0-9]_*") if (path / "__main__.py").exists())
+sys.path.insert(0, str(ROOT))
+
+gc.disable()
+import anthropic  # noqa: E402, F401
+
+gc.freeze()  # thousands of classes that no collection needs to look at again
+gc.enable()
+
+import offline_model  # noqa: E402
+from offline_model.script import Call  # noqa: E402
+from offline_model.script import Exchange  # noqa: E402
+from offline_model.script import Scenario  # noqa: E402
+from offline_model.script import Step  # noqa: E402
+
+
+@pytest.fixture(scope="session", autouse=True)
+def walls(tmp_path_factory):
+    """Keep every test away from the person's keys, settings and home directory."""
+    home = tmp_path_factory.mktemp("home")
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("ANTHROPIC_") and name != "MODEL_ID"}
+    os.environ.clear()
+    os.environ.update(kept, HOME=str(home), USERPROFILE=str(home))
+
+
+def chapters_with(module: str) -> list[str]:
+    """Return the chapters that have the module, in order."""
+    return [name for name in CHAPTERS if (ROOT / name / f"{module}.py").exists()]
+
+
+def imports_of(chapter: str, module: str) -> set[str]:
+    """Return the modules of its chapter that ``module`` imports when it runs."""
+    tree = ast.parse((ROOT / chapter / f"{module}.py").read_text(encoding="utf-8"))
+    found = set()
+    for node in tree.body:
+        if isinstance(node, ast.ImportFrom) and node.level == 1:
+            found |= {node.module} if node.module else {alias.name for alias in node.names}
+    return found
+
+
+def text_of(chapter: str, module: str) -> str:
+    """Return the text of ``module`` and of all that it imports, as one string to compare."""
+    seen, waiting = {}, [module]
+    while waiting:
+        name = waiting.pop()
+        if name not in seen:
+            seen[name] = (ROOT / chapter / f"{name}.py").read_text(encoding="utf-8")
+            waiting += imports_of(chapter, name)
+    return "\0".join(seen[name] for name in sorted(seen))
+
+
+def pytest_generate_tests(metafunc):
+    """``chapter``: every chapter that has the mechanism. ``load``: each distinct text of its module once.
+
+    The mechanism is named by the file (test_todo.py: todo) or by MECHANISM in it.
+    """
+    mechanism = getattr(metafunc.module, "MECHANISM", metafunc.module.__name__.removeprefix("test_"))
+    if "chapter" in metafunc.fixturenames:
+        metafunc.parametrize("chapter", chapters_with(mechanism), indirect=True)
+    if "load" in metafunc.fixturenames:
+        distinct = {text_of(name, mechanism): name for name in reversed(chapters_with(mechanism))}
+        metafunc.parametrize("load", sorted(distinct.values()), indirect=True)
+
+
+@pytest.fixture
+def load(request) -> Callable[[str], ModuleType]:
+    """Return ``load(module)``, which imports a module of the chapter under test."""
+    return lambda module: importlib.import_module(f"{request.param}.{module}")
+
+
+class Chapter:
+    """One chapter, and short ways to run its agent against the offline model."""
+
+    def __init__(self, name: str, workspace: Path) -> None:
+        self.name = name
+        self.workspace = workspace
+        self.shown: list[tuple[str, dict[str, Any]]] = []
+        self.servers: list[Any] = []
+
+    def load(self, module: str) -> ModuleType:
+        return importlib.import_module(f"{self.name}.{module}")
+
+    def has(self, module: str) -> bool:
+        return (ROOT / self.name / f"{module}.py").exists()
+
+    def agent(self, *exchanges: Exchange, ask: Callable[[str], str] | None = lambda question: "y", **options: Any) -> Any:
+        """Return the chapter's agent, connected to an offline model that plays ``exchanges``."""
+        server = offline_model.start(scenario=Scenario(about="test", exchanges=list(exchanges)), **options)
+        self.servers.append(server)
+        model = self.load("model").Model(offline_model.MODEL, server.url, "test", server)
+        arguments = [model, self.workspace, self.show]
+        if self.has("permissions"):
+            arguments.append(ask)
+        return self.load("harness").build(*arguments)
+
+    def run(self, agent: Any, prompt: str) -> Any:
+        return self.load("loop").run(agent, prompt)
+
+    def show(self, kind: str, **data: Any) -> None:
+        self.shown.append((kind, data))
+
+
+@pytest.fixture
+def chapter(request, tmp_path):
+    """Return the Chapter under test. At the end its history must be one that the API takes, and no script ran short."""
+    workspace = tmp_path / "workspace"
+    workspace.mkdir()
+    chapter = Chapter(request.param, workspace)
+    yield chapter
+    for server in chapter.servers:
+        server.close()
+
+
+def talk(prompt: str, *steps: Step, **options: Any) -> Exchange:
+    """Return an exchange in which the model answers ``prompt`` by ``steps``."""
+    return Exchange(says=prompt, steps=list(steps), **options)

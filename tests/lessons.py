@@ -1,0 +1,55 @@
+"""Plays a chapter's lesson as a reader would, and stores what it prints: ``python tests/lessons.py [chapter …]``."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+CHAPTERS = sorted(path.name for path in ROOT.glob("s[0-9][0-9]_*") if (path / "__main__.py").exists())
+
+
+def play(chapter: str, *arguments: str, stdin: bytes = b"") -> subprocess.CompletedProcess:
+    """Run the chapter offline, without a terminal, in a throw-away home; with no prompt it plays its lesson."""
+    with tempfile.TemporaryDirectory() as home:
+        return subprocess.run(
+            [sys.executable, "-m", chapter, *arguments],
+            input=stdin,
+            capture_output=True,
+            cwd=ROOT,
+            env=clean_environment(home),
+            timeout=120,
+            check=False,
+        )
+
+
+def clean_environment(home: str) -> dict[str, str]:
+    """Return the environment of a reader: no keys, and nothing that hides how Python really behaves."""
+    hidden = ("PYTHONDONTWRITEBYTECODE", "PYTHONUNBUFFERED", "MODEL_ID")
+    kept = {n: v for n, v in os.environ.items() if n not in hidden and not n.startswith("ANTHROPIC_")}
+    return {**kept, "HOME": home, "USERPROFILE": home, "PYTHONIOENCODING": "utf-8"}
+
+
+def normalised(text: str) -> str:
+    """Return ``text`` without what differs from run to run: the port, the workspace's path, and times."""
+    text = text.replace("\r\n", "\n")
+    text = re.sub(r"http://127\.0\.0\.1:\d+", "http://127.0.0.1:<port>", text)
+    text = re.sub(r"\S*scratch-\w+", "<workspace>", text)
+    return re.sub(r"\bin \d+\.\d+s", "in <time>", text)
+
+
+def main() -> None:
+    for chapter in sys.argv[1:] or CHAPTERS:
+        done = play(chapter)
+        if done.returncode:
+            sys.exit(f"{chapter} ended with {done.returncode}: {done.stderr.decode('utf-8', 'replace')}")
+        (ROOT / chapter / "expected.txt").write_text(normalised(done.stdout.decode("utf-8")), encoding="utf-8", newline="\n")
+        print(f"{chapter}/expected.txt written")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,143 @@
+"""What a lesson says is true: its code stands in the files, its output is real, its commands run, its links lead on."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from conftest import CHAPTERS
+from conftest import ROOT
+from lessons import clean_environment
+
+PAGES = [f"{name}/README.md" for name in CHAPTERS] + ["README.md", "CONTRIBUTING.md", "offline_model/README.md"]
+FENCE = re.compile(r"^```(\S*)[ ]?(.*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+SECTIONS = [
+    "The problem",
+    "The idea",
+    "The code",
+    "Run it",
+    "How real systems do it",
+    "What this leaves out",
+    "Questions",
+]
+
+
+def text_of(page: str) -> str:
+    return (ROOT / page).read_text(encoding="utf-8")
+
+
+def blocks(page: str) -> list[tuple[str, str, str]]:
+    """Return the fenced blocks: language, what stands behind it, body."""
+    return FENCE.findall(text_of(page))
+
+
+def stands_in(excerpt: str, text: str) -> bool:
+    """Whether the lines of ``excerpt`` stand in ``text`` as they are; a line "..." leaves out some in between."""
+    lines = [line.strip() for line in text.splitlines()]
+    place = 0
+    for part in re.split(r"^\s*\.\.\.\n", excerpt, flags=re.MULTILINE):
+        wanted = [line.strip() for line in part.splitlines()]
+        while wanted and not wanted[-1]:
+            wanted.pop()
+        while wanted and not wanted[0]:
+            wanted.pop(0)
+        starts = [n for n in range(place, len(lines) - len(wanted) + 1) if lines[n : n + len(wanted)] == wanted]
+        if not starts:
+            return False
+        place = starts[0] + len(wanted)
+    return True
+
+
+def test_the_check_itself_can_fail():
+    assert stands_in("b\n...\nd\n", "a\nb\nc\nd")
+    assert not stands_in("d\n...\nb\n", "a\nb\nc\nd")
+    assert not stands_in("b\nd\n", "a\nb\nc\nd")
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_excerpts_stand_in_the_files_they_name(page):
+    for language, name, body in blocks(page):
+        if language in ("python", "text"):
+            assert name, f"a {language} block names no file:\n{body}"
+            file = (ROOT / page).parent / name
+            assert file.exists(), name
+            assert stands_in(body, file.read_text(encoding="utf-8")), f"not in {name}:\n{body}"
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_a_block_is_of_a_kind_that_is_checked(page):
+    assert {language for language, _, _ in blocks(page)} <= {"python", "text", "sh", "mermaid", "json"}
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_links_lead_somewhere(page):
+    text = FENCE.sub("", text_of(page))
+    for target in re.findall(r"\]\(([^)\s]+)\)", text):
+        if target.startswith("https://"):
+            continue
+        path, _, anchor = target.partition("#")
+        file = ((ROOT / page).parent / path).resolve() if path else ROOT / page
+        assert file.exists(), target
+        if anchor:
+            headings = re.findall(r"^#+ (.*)$", file.read_text(encoding="utf-8"), re.MULTILINE)
+            assert anchor in {re.sub(r"[^\w\- ]", "", h.lower()).replace(" ", "-") for h in headings}, target
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_named_files_and_names_exist(page):
+    """A `file.py` or a `CONSTANT` that a lesson quotes is there."""
+    folder = (ROOT / page).parent
+    code = "\n".join(path.read_text(encoding="utf-8") for path in folder.rglob("*.py"))
+    for name in set(re.findall(r"`(\w+\.py)`", text_of(page))):
+        assert list(ROOT.glob(f"**/{name}")), name
+    if page.startswith("s"):
+        for name in set(re.findall(r"`([A-Z][A-Z_]{3,})`", text_of(page))):
+            assert re.search(rf"\b{name}\b", code), name
+
+
+@pytest.mark.parametrize("name", CHAPTERS)
+def test_a_lesson_has_its_parts_in_order(name):
+    headings = re.findall(r"^## (.*)$", text_of(f"{name}/README.md"), re.MULTILINE)
+    assert [heading for heading in headings if heading in SECTIONS] == SECTIONS
+    assert re.match(rf"# {name[:3]} · .+\n\n> .+\n\n\| \| file \| why \|\n", text_of(f"{name}/README.md"))
+    assert text_of(f"{name}/README.md").count("<details>") >= 2
+
+
+def commands() -> list[str]:
+    found = []
+    for page in PAGES:
+        for language, _, body in blocks(page):
+            if language == "sh":
+                found += [line.split("  #")[0].strip() for line in body.splitlines() if line.strip()]
+    return sorted(set(found))
+
+
+def runs_quickly(command: str) -> bool:
+    return re.match(r"python3 learn\.py (list|diff|run|doctor)|python -m s\d\d|python3 learn\.py$", command) is not None
+
+
+@pytest.mark.parametrize("command", [command for command in commands() if runs_quickly(command)])
+def test_a_command_that_is_shown_runs(command, tmp_path):
+    import shlex
+
+    words = shlex.split(command)
+    assert words[0] in ("python3", "python")
+    done = subprocess.run(
+        [sys.executable, *words[1:]],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        cwd=ROOT,
+        env=clean_environment(str(tmp_path)),
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr.decode("utf-8", "replace")
+
+
+def test_other_commands_are_known():
+    """The rest sets up, tests, or writes: each is tried by another test or by CI itself."""
+    known = r"python3 learn\.py (test|carry)|pip install -r |pytest|python tests/|cp |git |python -m offline_model|cd "
+    assert [command for command in commands() if not runs_quickly(command) and not re.match(known, command)] == []

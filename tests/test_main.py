@@ -1,0 +1,464 @@
+"""A chapter as a program: what goes to stdout and what to stderr, exit statuses, the prompt, Ctrl-C, and its end.
+
+Chapters run as subprocesses, chapter takes time: so the first and the latest chapter stand for all.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import select
+import signal
+import subprocess
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from conftest import CHAPTERS
+from conftest import ROOT
+from conftest import talk
+from test_shell import LONG
+from test_shell import POSIX
+from test_shell import UP
+from test_shell import Alive
+from test_shell import until
+
+import offline_model
+from offline_model.script import Call
+from offline_model.script import Fault
+from offline_model.script import Scenario
+from offline_model.script import Step
+
+FIRST, LATEST = CHAPTERS[0], CHAPTERS[-1]
+BOTH = sorted({FIRST, LATEST})
+SOON = 20  # seconds after chapter a test gives up waiting for what takes less than one
+HELD_OPEN = f"({UP}; sleep {LONG}; touch canary) & {UP}; sleep {LONG}; touch canary"  # a command that must be ended
+
+
+@pytest.fixture(autouse=True)
+def ctrl_c():
+    """Let Ctrl-C be what it is, also where the tests run in the background: there a shell has it ignored."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.fixture
+def place(tmp_path):
+    """Return a folder with nothing in it but a home, a folder for temporary files and one to work in."""
+    for name in ("home", "temporary", "work"):
+        (tmp_path / name).mkdir()
+    return tmp_path
+
+
+@pytest.fixture
+def start(place):
+    """Return ``start(chapter, *arguments, **options)``: a chapter as a process, started where no .env is."""
+    started = []
+
+    def start(chapter, *arguments, environment=(), program=("-m",), **options):
+        kept = {
+            name: value
+            for name, value in os.environ.items()
+            # The first two would hide faults.
+            if name not in ("PYTHONDONTWRITEBYTECODE", "PYTHONUNBUFFERED", "PYTHONIOENCODING", "PYTHONUTF8")
+        }
+        kept.update({name: str(place / "temporary") for name in ("TMPDIR", "TEMP", "TMP")})
+        kept.update(HOME=str(place / "home"), USERPROFILE=str(place / "home"), PYTHONPATH=str(ROOT), TERM="dumb")
+        kept.update(environment)
+        process = subprocess.Popen(
+            [sys.executable, *program, chapter, *arguments],
+            **{"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **options},
+            cwd=place,
+            env=kept,
+        )
+        started.append(process)
+        return process
+
+    yield start
+    for process in started:
+        process.kill()
+        with process:
+            pass
+
+
+@pytest.fixture
+def run(start):
+    """Return ``run(chapter, *arguments, typed=b"", …)``, chapter gives (exit status, stdout, stderr)."""
+
+    def run(chapter, *arguments, typed=b"", encoding="utf-8", **options):
+        process = start(chapter, *arguments, stdin=subprocess.PIPE, **options)
+        out, err = (data.decode(encoding) for data in process.communicate(typed, SOON))
+        assert "Traceback" not in err, err
+        return process.returncode, out.replace("\r\n", "\n"), err.replace("\r\n", "\n")
+
+    return run
+
+
+@pytest.fixture
+def serve():
+    """Return ``serve(*exchanges)``: a server, and the environment in chapter a chapter takes it for a real model."""
+    servers = []
+
+    def serve(*exchanges, **options):
+        server = offline_model.start(scenario=Scenario(about="test", exchanges=list(exchanges)), **options)
+        servers.append(server)
+        return server, {"ANTHROPIC_BASE_URL": server.url, "ANTHROPIC_MODEL": offline_model.MODEL}
+
+    yield serve
+    for server in servers:
+        server.close()
+
+
+def side_by_side(test, *cases: tuple) -> None:
+    """Run ``test(*case)`` for every case, all at once: most of the time a chapter waits for its imports."""
+    with ThreadPoolExecutor() as pool:
+        for done in [pool.submit(test, *case) for case in cases]:
+            done.result()
+
+
+def prompts(server) -> list[str]:
+    """Return the text of the last user message of each request."""
+    return ["".join(block.get("text", "") for block in asked.body["messages"][-1]["content"]) for asked in server.requests]
+
+
+# One-shot
+
+
+def test_the_final_reply_alone_goes_to_stdout(run, serve, place):
+    def test(chapter):
+        server, environment = serve(
+            talk(
+                "do it now",
+                Step("Looking.", thinking="I look first.", calls=[Call("bash", command="ls")]),
+                Step("And again.", calls=[Call("bash", command="ls")]),
+                Step("Done:\n10\u00a0km, \u3000ok"),
+            )
+        )
+        status, out, err = run(chapter, "do", "it now", environment=environment)
+        assert (status, out) == (0, "Done:\n10\u00a0km, \u3000ok\n")
+        for text in (chapter, server.url, "Looking.", "I look first.", "bash  ls", "[exit status 0]", "And again."):
+            assert text in err
+        assert "Done" not in err
+        assert "\x1b" not in out + err
+        assert server.leftover() == server.problems == []
+        kept = re.search("The workspace is kept: (.*)\n", err)[1]  # somebody may want to see what a real model did
+        assert os.listdir(kept)
+
+    side_by_side(test, *[(chapter,) for chapter in BOTH])
+    assert len(os.listdir(place / "temporary")) == len(BOTH)
+    assert os.listdir(place / "home") == []
+
+
+def test_a_prompt_from_a_pipe_and_a_reply_into_one(run, serve):
+    """A mark at the start, another code page, and characters that the pipe's code page does not have."""
+
+    def test(typed, reads, encoding, says, prints, reason):
+        server, environment = serve(talk(reads, Step(says, stop_reason=reason)))
+        environment["PYTHONIOENCODING"] = encoding
+        status, out, err = run(FIRST, typed=typed, encoding=encoding, environment=environment)
+        assert prompts(server) == [reads]
+        assert out == prints
+        assert status == 1  # the model did not end its turn
+        assert re.search(r"\n\[.*: .*\]\n", err)
+
+    side_by_side(
+        test,
+        ("\ufeffGrüße\r\n".encode(), "Grüße", "cp1252", "é → ☃ 😀", "é ? ? ?\n", "max_tokens"),
+        ("Grüße".encode("cp1252"), "Gr\ufffd\ufffde", "gbk", "你 → é 😀", "你 → é ?\n", "refusal"),
+    )
+
+
+def test_an_error_is_one_line_on_stderr(run, serve):
+    server, environment = serve(talk("go", Step("Never.", fault=Fault(status=401, times=9))))
+    environment["ANTHROPIC_API_KEY"] = "sk-test-0123456789"
+    status, out, err = run(LATEST, "go", environment=environment)
+    assert (status, out) == (1, "")
+    assert re.search(r"^\[.*refuses the key.*ANTHROPIC_API_KEY.*\]$", err, re.MULTILINE)
+    assert "sk-test" not in err
+
+
+def test_a_signal_ends_the_running_command_too(start, serve, place):
+    if not POSIX:
+        return  # there are no such signals to send
+
+    def test(number, status):
+        server, environment = serve(talk("go", Step("I wait.", calls=[Call("bash", command=HELD_OPEN)]), Step("Never.")))
+        folder = place / "work" / str(status)
+        folder.mkdir()
+        alive = Alive(folder)
+        process = start(FIRST, "go", "--workdir", str(folder), environment=environment)
+        until(lambda: alive.is_up(processes=2))
+        process.send_signal(number)
+        out, err = process.communicate(timeout=SOON)
+        assert (process.returncode, out) == (status, b"")
+        assert b"Traceback" not in err
+        until(alive.all_gone)
+        os.close(alive.pipe)
+        assert not (folder / "canary").exists()
+        assert len(server.requests) == 1
+
+    side_by_side(test, (signal.SIGINT, 130), (signal.SIGTERM, 1))
+
+
+# Starting
+
+
+def test_wrong_starts_say_what_to_do(start, place):
+    """An unknown option; a folder that is none; an empty prompt on a pipe, with a real model (chapter is not asked)."""
+    real = {"ANTHROPIC_BASE_URL": "http://127.0.0.1:1"}
+    option = start(LATEST, "--no-such-option")
+    folder = start(LATEST, "go", "--workdir", "no-such-folder")
+    a_file = start(FIRST, "--workdir", __file__)
+    empty = start(FIRST, environment=real)
+    blank = start(LATEST, stdin=subprocess.PIPE, environment=real)
+    closed = start(LATEST, program=("-c", CLOSED), environment=real)
+    expected = [
+        (option, 2, "usage: python -m .*unrecognized arguments: --no-such-option"),
+        (folder, 1, "no-such-folder is no folder: make it first"),
+        (a_file, 1, "test_main.py is no folder: make it first"),
+        (empty, 1, "There is no prompt: give it as an argument or on standard input"),
+        (blank, 1, "There is no prompt: give it as an argument or on standard input"),
+        (closed, 1, "There is no prompt: give it as an argument or on standard input"),
+    ]
+    for process, status, words in expected:
+        out, err = process.communicate(b" \r\n\t" if process is blank else None, SOON)
+        assert (process.returncode, out) == (status, b"")
+        assert re.search(words, err.decode(), re.DOTALL)
+        assert b"Traceback" not in err
+        assert err.count(b"\n") == (1 if status == 1 else err.count(b"\n"))
+    assert os.listdir(place / "temporary") == []
+
+
+# A program that closes its standard input, then is the chapter.
+CLOSED = """
+import os, sys
+os.close(0)
+os.execv(sys.executable, [sys.executable, "-m", *sys.argv[1:]])
+"""
+
+
+def test_nobody_is_asked_where_standard_input_is_closed(start, serve):
+    if not POSIX:
+        return
+    server, environment = serve(talk("go", Step(calls=[Call("bash", command="touch canary")]), Step("Done.")))
+    process = start(LATEST, "go", program=("-c", CLOSED), environment=environment)
+    out, err = process.communicate(timeout=SOON)
+    assert (process.returncode, out, b"Traceback" in err) == (0, b"Done.\n", False)
+    assert server.problems == []
+
+
+def test_ctrl_c_while_the_prompt_is_awaited_on_a_pipe(start):
+    if not POSIX:
+        return
+    process = start(FIRST, stdin=subprocess.PIPE, program=("-c", LOUD))
+    assert process.stdout.readline() == b"reading\n"
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=SOON)
+    assert (process.returncode, out, err) == (130, b"", b"")
+
+
+# A program that is the chapter, and says when its standard input is about to be read.
+LOUD = """
+import io, runpy, sys
+
+class Loud(io.BufferedReader):
+    def read(self, *size):
+        print("reading", flush=True)
+        return super().read(*size)
+
+sys.stdin = io.TextIOWrapper(Loud(sys.stdin.buffer.raw))
+sys.argv = sys.argv[1:]
+runpy.run_module(sys.argv[0], run_name="__main__", alter_sys=True)
+"""
+
+
+# The lesson without a terminal
+
+
+def test_an_empty_pipe_plays_the_lesson(run, place):
+    status, out, err = run(FIRST)
+    assert (status, err) == (0, "")
+    lines = offline_model.start(scenario=FIRST)
+    with lines as server:
+        typed = server.lines
+    at = [out.index(f"\n> {line}\n") for line in typed]
+    assert at == sorted(at) and len(at) > 0
+    assert "offline model" in out.splitlines()[0]
+    assert str(place / "temporary") in out.splitlines()[0]
+    assert os.listdir(place / "temporary") == []
+
+
+def test_whoever_reads_the_output_may_leave(start, place):
+    process = start(LATEST)
+    assert b"offline model" in process.stdout.readline()
+    process.stdout.close()
+    assert process.stderr.read() == b""
+    assert process.wait(SOON) == 1
+    assert os.listdir(place / "temporary") == []
+
+
+# On a terminal
+
+
+class Terminal:
+    """A chapter on a terminal of its own."""
+
+    def __init__(self, start, chapter, *arguments, on_hang_up: str = "SIG_DFL", **options) -> None:
+        self.master, slave = os.openpty()
+        ends = {"stdin": slave, "stdout": slave, "stderr": slave}
+        program = ("-c", ON_TERMINAL.format(on_hang_up))
+        self.process = start(chapter, *arguments, program=program, start_new_session=True, **ends, **options)
+        os.close(slave)
+        self.raw = b""
+        self.output = ""  # without the marks for colour
+        self.seen = 0
+
+    def read(self) -> bool:
+        """Read what has arrived. Returns False when the program has left the terminal."""
+        try:
+            while select.select([self.master], [], [], 0.01)[0]:
+                data = os.read(self.master, 10_000)
+                if not data:
+                    return False
+                self.raw += data
+                self.output = re.sub("\x1b\\[[0-9;?]*[a-zA-Z]", "", self.raw.decode("utf-8", "replace")).replace("\r\n", "\n")
+        except OSError:  # so Linux says that nobody is left at the other end
+            return False
+        return True
+
+    def expect(self, text: str) -> str:
+        """Wait for ``text``, and return what stood before it, after what was waited for last."""
+        give_up = time.monotonic() + SOON
+        while text not in self.output[self.seen :]:
+            assert self.read() and time.monotonic() < give_up, f"{text!r} never came after {self.output!r}"
+        at = self.output.index(text, self.seen)
+        before, self.seen = self.output[self.seen : at], at + len(text)
+        return before
+
+    def type(self, keys: str | bytes) -> None:
+        os.write(self.master, keys.encode() if isinstance(keys, str) else keys)
+
+    def ends(self) -> int:
+        """Wait for the end of the program, and return its exit status."""
+        until(lambda: not self.read())
+        status = self.process.wait(SOON)
+        os.close(self.master)
+        assert "Traceback" not in self.output, self.output
+        return status
+
+
+# A program that makes its standard input its terminal, then is the chapter.
+ON_TERMINAL = """
+import fcntl, os, signal, sys, termios
+fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+signal.signal(signal.SIGHUP, signal.{})
+os.execv(sys.executable, [sys.executable, "-m", *sys.argv[1:]])
+"""
+PROMPT = "\n> "
+CTRL_C, CTRL_D = "\x03", "\x04"
+
+
+def test_enter_runs_the_suggestion_and_an_empty_line_does_nothing(start, place):
+    if not POSIX:
+        return  # Windows has no such terminal to write to
+    terminal = Terminal(start, FIRST)
+    with offline_model.start(scenario=FIRST) as server:
+        first, second, *_ = server.lines
+    assert "Leave with /exit" in terminal.expect(f"Try: {first}\n")
+    terminal.expect("> ")
+    terminal.type("\r")
+    terminal.expect(f"\n> {first}\n")
+    assert "bash  ls" in terminal.expect(f"\nTry: {second}")
+    terminal.expect(PROMPT)
+    for line in ("", "   "):
+        terminal.type(f"{line}\r")
+        between = terminal.expect(PROMPT)
+        assert re.fullmatch(rf"\s*(Try: {re.escape(second)})?", between), between
+    terminal.type("What is this?\r")
+    assert "I am the offline model" in terminal.expect(PROMPT)
+    terminal.type("/exit\r")
+    assert terminal.ends() == 0
+    assert os.listdir(place / "temporary") == []
+
+
+def test_ways_to_leave(start, place):
+    if not POSIX:
+        return
+    keys = ["/exit\r", " exit \r", "quit\r", "q\r", CTRL_D, CTRL_C, "half a line" + CTRL_C]
+    terminals = [Terminal(start, (FIRST, LATEST)[number % 2]) for number in range(len(keys))]
+    signals = {signal.SIGTERM: Terminal(start, FIRST), signal.SIGHUP: Terminal(start, LATEST)}
+    nohup = Terminal(start, FIRST, on_hang_up="SIG_IGN")
+    for terminal in [*terminals, *signals.values(), nohup]:
+        terminal.expect("> ")
+    for terminal, pressed in zip(terminals, keys):
+        terminal.type(pressed)
+    for number, terminal in signals.items():
+        terminal.process.send_signal(number)
+    nohup.process.send_signal(signal.SIGHUP)
+    nohup.type("q\r")
+    assert [terminal.ends() for terminal in terminals] == [0] * len(keys)
+    assert [terminal.ends() for terminal in signals.values()] == [1, 1]
+    assert nohup.ends() == 0
+    assert os.listdir(place / "temporary") == []
+
+
+def test_ctrl_c_ends_a_run_and_not_the_session(start, serve, place):
+    if not POSIX:
+        return
+
+    def test(chapter):
+        server, environment = serve(
+            talk("talk", Step("And so " * 500)),
+            talk("go on", Step("Going on.")),
+            talk("work", Step("I wait.", calls=[Call("bash", command=HELD_OPEN), Call("bash", command="touch canary")]), Step("Never.")),
+            talk("well?", Step("All is well.")),
+            talk("Grü\ufffd", Step("A good day.")),
+            pace=0.01,
+        )
+        folder = place / "work" / chapter
+        folder.mkdir()
+        alive = Alive(folder)
+        terminal = Terminal(start, chapter, "--workdir", str(folder), environment=environment)
+        terminal.expect(PROMPT)
+        terminal.type("talk\r")
+        terminal.expect("And so And so")
+        terminal.type(CTRL_C)
+        terminal.expect("[Interrupted")
+        terminal.expect(PROMPT)
+        terminal.type("go on\r")
+        terminal.expect("Going on.")
+        terminal.expect(PROMPT)
+
+        terminal.type("work\r")
+        if (ROOT / chapter / "permissions.py").exists():
+            terminal.expect("bash wants to run")
+            terminal.type("y\r")
+        until(lambda: alive.is_up(processes=2))
+        terminal.type(CTRL_C)
+        terminal.expect("[Interrupted")
+        terminal.expect(PROMPT)
+        until(alive.all_gone)
+        terminal.type("well?\r")
+        terminal.expect("All is well.")
+        terminal.expect(PROMPT)
+        terminal.type(b"Gr\xc3\xbc\xff\r")  # bytes that are no UTF-8
+        terminal.expect("A good day.")
+        terminal.expect(PROMPT)
+        terminal.type(CTRL_D)
+        assert terminal.ends() == 0
+
+        assert server.problems == []
+        assert [asked.status for asked in server.requests] == [200] * 5  # a crooked history would be refused
+        last = server.requests[-1].body["messages"]
+        assert "And so" not in str(last)
+        results = [block for message in last for block in message["content"] if block["type"] == "tool_result"]
+        assert [block.get("is_error") for block in results] == [True, True]
+        assert "unknown" in str(results[0]) and "Not started" in str(results[1])
+        notes = [block["text"] for message in last for block in message["content"] if "<system-reminder>" in block.get("text", "")]
+        assert len([note for note in notes if "interrupted" in note]) == 2
+        assert not (folder / "canary").exists()
+        os.close(alive.pipe)
+
+    side_by_side(test, *[(chapter,) for chapter in BOTH])

@@ -1,0 +1,58 @@
+"""Python that does not compile is told at once, and asked about once when the model wants to stop."""
+
+from __future__ import annotations
+
+import pytest
+from conftest import talk
+
+from offline_model.script import Call
+from offline_model.script import Step
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [(b"x = 1\n", ""), (b"def f(:\n", "line 1"), (b"x = 1\n  y = 2\n", "line 2"), (b"\0", "null"), (b"x = '\xff'\n", "line 1"), (b"", "")],
+)
+def test_what_does_not_compile_is_named_with_its_line(load, tmp_path, text, found):
+    (tmp_path / "a.py").write_bytes(text)
+    said = load("syntax_check").syntax_error(tmp_path / "a.py")
+    assert (found in said) if found else said == ""
+
+
+def test_a_file_that_is_gone_is_no_fault(load, tmp_path):
+    assert load("syntax_check").syntax_error(tmp_path / "gone.py") == ""
+
+
+def write(path, content):
+    return Step(calls=[Call("write_file", path=path, content=content)])
+
+
+def objections(agent):
+    return [
+        b["text"]
+        for m in agent.history.messages
+        for b in m["content"]
+        if b["type"] == "text" and "Mend it" in b["text"] and m["role"] == "user"
+    ]
+
+
+def test_the_model_is_told_and_held_until_it_is_mended(chapter):
+    agent = chapter.agent(talk("go", write("a.py", "def f(:\n"), Step("Done."), write("a.py", "def f(): pass\n"), Step("Mended.")))
+    outcome = chapter.run(agent, "go")
+    assert (outcome.text, outcome.turns) == ("Mended.", 4)
+    told = agent.history.messages[2]["content"][-1]["text"]
+    assert "a.py does not compile" in told and "line 1" in told
+    assert len(objections(agent)) == 1
+
+
+def test_but_it_is_asked_only_once(chapter):
+    agent = chapter.agent(talk("go", write("a.py", "print 'two'\n"), Step("Done."), Step("It is Python 2, and has to be so.")))
+    outcome = chapter.run(agent, "go")
+    assert (outcome.reason, outcome.turns) == ("end_turn", 3)
+    assert len(objections(agent)) == 1
+
+
+def test_other_files_and_failed_writes_are_none_of_its_business(chapter):
+    agent = chapter.agent(talk("go", write("a.txt", "def f(:\n"), write("../a.py", "def f(:\n"), Step("Done.")))
+    assert chapter.run(agent, "go").turns == 3
+    assert objections(agent) == []
