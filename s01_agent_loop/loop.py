@@ -9,11 +9,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from .agent import Agent
+from .errors import ModelError
 from .history import Block
 from .history import reminder
 from .history import result_block
 from .history import text_block
-from .model import ModelError
 from .shell import TIMEOUT
 
 NOT_STARTED = "Not started: the run ended before this call was begun."

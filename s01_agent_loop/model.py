@@ -20,10 +20,15 @@ from typing import Callable
 from typing import Iterator
 from urllib.parse import urlsplit
 
+from .errors import ModelError
+from .errors import broken_off
+from .errors import explain
+
 Show = Callable[..., None]
 
 DEFAULT_MODEL = "claude-sonnet-5-5"
 DEFAULT_URL = "https://api.anthropic.com"
+INSTALL = "run pip install 'anthropic>=2.14,<3' python-dotenv."
 # Models that give a readable summary of their thinking when asked; older ones refuse the question.
 GIVES_SUMMARIES = re.compile(r"offline-model|claude-(opus|sonnet)-4-[6-9]|claude-[a-z]+-5")
 # Parts of a request that we can do without where a server does not take them.
@@ -32,19 +37,7 @@ OPTIONAL = ("thinking", "cache_control")
 ABOUT_BLOCKS = re.compile(r"\b(messages|system|tools)\.\d|\bblocks?\b", re.IGNORECASE)
 # What the SDK stumbles over, in one way or another, when what arrives is not what a Messages API sends.
 NONSENSE = (AssertionError, AttributeError, IndexError, RuntimeError, TypeError, ValueError)
-TROUBLE = ("overloaded_error", "api_error", "timeout_error")  # kinds of error that pass by themselves
 LINGER = 0.25  # seconds that a server may take to end its answer after the last event
-SECRET = 16  # characters; a shorter key is a stand-in such as "ollama", a word like any other
-
-
-class ModelError(Exception):
-    """The model could not be asked, or its answer is unusable: one line with the cure, for a person."""
-
-    def __init__(self, message: str, status: int | None = None, kind: str = "", headers: Any = None) -> None:
-        super().__init__(message)
-        self.status = status
-        self.kind = kind
-        self.headers = dict(headers or {})
 
 
 @dataclass
@@ -90,7 +83,7 @@ class Model:
             import anthropic
             import httpx2
         except ImportError as error:
-            raise ModelError(f"The SDK is missing ({error}): run pip install 'anthropic>=2.14,<3' python-dotenv.") from error
+            raise ModelError(f"The SDK is missing ({error}): {INSTALL}") from error
         try:
             return self.stream(request, show)
         except (anthropic.BadRequestError, anthropic.UnprocessableEntityError) as error:
@@ -103,7 +96,7 @@ class Model:
         except (anthropic.APIError, httpx2.HTTPError) as error:
             raise explain(error, self) from error
         except UnicodeEncodeError as error:
-            raise ModelError(f"The request holds text that is no Unicode ({error.reason}): rename the file or folder it comes from.") from error
+            raise ModelError("The request holds text that is no Unicode: rename the file it comes from.") from error
 
     def stream(self, request: dict[str, Any], show: Show) -> Reply:
         self.client = self.client or new_client(self.url, self.key)
@@ -150,9 +143,10 @@ def read_settings(folder: Path) -> dict[str, str]:
 
             settings.update(dotenv_values(folder / ".env", encoding="utf-8-sig"))
         except ImportError as error:
-            raise ModelError(f"A package is missing ({error}): run pip install 'anthropic>=2.14,<3' python-dotenv.") from error
+            raise ModelError(f"A package is missing ({error}): {INSTALL}") from error
         except (OSError, UnicodeDecodeError) as error:
-            raise ModelError(f"{folder / '.env'} cannot be read ({error}): save it as UTF-8 text that you may read.") from error
+            text = f"{folder / '.env'} cannot be read ({error}): save it as UTF-8 text that you may read."
+            raise ModelError(text) from error
     settings.update({name: value for name, value in os.environ.items() if value.strip()})
     wanted = {name: value.strip() for name, value in settings.items() if value and value.strip()}
     return {name: value for name, value in wanted.items() if name.startswith("ANTHROPIC_") or name == "MODEL_ID"}
@@ -180,7 +174,8 @@ def new_client(url: str, key: str) -> Any:
         raise ModelError("The API key has characters that no key has: copy it again into ANTHROPIC_API_KEY.")
     try:
         parts = urlsplit(url)
-        valid = parts.scheme in ("http", "https") and parts.hostname and (parts.port or 1) and url.isprintable() and " " not in url
+        valid = parts.scheme in ("http", "https") and parts.hostname and (parts.port or 1)
+        valid = valid and url.isprintable() and " " not in url
     except ValueError:
         valid = False
     if not valid:
@@ -188,9 +183,11 @@ def new_client(url: str, key: str) -> Any:
     is_local = parts.hostname in ("127.0.0.1", "localhost", "::1")
     try:
         # A proxy cannot reach this machine's own servers. Certificates, which take 30 ms to load, are for https.
-        http_client = anthropic.DefaultHttpxClient(trust_env=not is_local, verify=not is_local or parts.scheme == "https")
+        needs_certificates = not is_local or parts.scheme == "https"
+        http_client = anthropic.DefaultHttpxClient(trust_env=not is_local, verify=needs_certificates)
     except (ImportError, OSError, ValueError, httpx2.InvalidURL) as error:
-        raise ModelError(f"The proxy or certificate settings of the environment cannot be used ({' '.join(str(error).split())}): "
+        said = " ".join(str(error).split())
+        raise ModelError(f"The proxy or certificate settings of the environment cannot be used ({said}): "
                          "check HTTPS_PROXY, ALL_PROXY, NO_PROXY and SSL_CERT_FILE.") from error
     # Many providers read the key from this header; the SDK sends it as a bearer token only.
     headers = {"x-api-key": key} if url != DEFAULT_URL else None
@@ -203,13 +200,19 @@ def pieces(events: Any, model: Model) -> Iterator[tuple[str, Any]]:
         for event in events:
             if event.type in ("text", "thinking"):
                 yield event.type, getattr(event, event.type)
-            elif event.type == "message_stop":
+            elif event.type == "message_stop" and not ends_by_itself(events.response, model):
                 drain(events)
         message = events.current_message_snapshot
         content = [block.to_dict() for block in message.content]
         yield "reply", Reply(content, message.stop_reason, message.usage.to_dict(), message.model)
     except NONSENSE as error:
-        raise ModelError(f"{model.url} did not answer as a Messages API does: check ANTHROPIC_BASE_URL.") from error
+        text = f"{model.url} did not answer as a Messages API does: check ANTHROPIC_BASE_URL."
+        raise ModelError(text) from error
+
+
+def ends_by_itself(response: Any, model: Model) -> bool:
+    """Whether the server is known to end its answer after the last event, so that nobody need watch it."""
+    return model.url == DEFAULT_URL or model.script is not None or "content-length" in response.headers
 
 
 def drain(events: Any) -> None:
@@ -234,44 +237,3 @@ def hang_up(response: Any) -> None:
         response.extensions["network_stream"].get_extra_info("socket").shutdown(socket.SHUT_RDWR)
     except OSError:
         pass  # it has just ended
-
-
-def broken_off(model: Model) -> ModelError:
-    return ModelError(f"The answer of {model.url} broke off in the middle: send the prompt again.", kind="broken_stream")
-
-
-def explain(error: Exception, model: Model) -> ModelError:
-    """Turn an error of the SDK into one line that says what to do."""
-    import anthropic
-
-    status = getattr(error, "status_code", None)
-    kind = getattr(error, "type", None) or ""
-    response = getattr(error, "response", None)
-    said = " ".join((getattr(error, "api_message", None) or str(error)).split())[:500]
-    if len(model.key) >= SECRET:
-        said = said.replace(model.key, "[key]")
-    wait = response.headers.get("retry-after", "") if response is not None else ""
-    if status == 401:
-        text = f"{model.url} refuses the key (401): check ANTHROPIC_API_KEY in the environment or in .env."
-    elif status == 403:
-        text = f"{model.url} does not allow this (403): {said} Check what your key may use."
-    elif status == 404 and "model" in said:
-        text = f"{model.url} does not know the model {model.name!r} (404): set ANTHROPIC_MODEL to one that it has."
-    elif status == 404:
-        text = f"{model.url} has no Messages API (404): check ANTHROPIC_BASE_URL, it is the address without /v1."
-    elif status == 429 or kind == "rate_limit_error":
-        wait = f"{wait} s" if wait.isdigit() else "a minute"
-        text = f"{model.url} limits the rate (429): wait {wait}, then send the prompt again. It said: {said}"
-    elif kind in TROUBLE or (status and status >= 500):
-        text = f"{model.url} is in trouble ({kind or status}): wait a minute, then send the prompt again."
-    elif status == 200:
-        text = f"{model.url} broke its answer off ({kind}): send the prompt again. It said: {said}"
-    elif status:
-        text = f"{model.url} refuses the request ({status}): {said}"
-    elif "timed out" in said.lower() or "timeout" in type(error).__name__.lower():
-        text = f"{model.url} did not answer in time: check the network, then send the prompt again."
-    elif not isinstance(error, anthropic.APIError):  # the SDK wraps what goes wrong before the answer begins
-        return broken_off(model)
-    else:
-        text = f"Cannot reach {model.url} ({type(error.__cause__ or error).__name__}): check the network, a proxy, and ANTHROPIC_BASE_URL."
-    return ModelError(text, status, kind, response.headers if response is not None else None)

@@ -9,9 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from .agent import Agent
+from .errors import ModelError
 from .history import reminder
 from .history import text_block
-from .model import ModelError
 from .tools import run_calls
 
 NOT_STARTED = "Not started: the run ended before this call was begun."

@@ -14,9 +14,11 @@ import subprocess
 import sys
 import threading
 from collections import deque
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
+from typing import Iterator
 
 from .tools import Result
 from .tools import Tool
@@ -31,7 +33,7 @@ HEAD = 10_000  # characters kept from the start of long output: what was run, th
 TAIL = 20_000  # characters kept from its end, where most programs say how it went
 CHUNK = 65_536  # bytes read at a time
 LINGER = 0.5  # seconds that output may still arrive after the command has ended
-LONGEST = 30_000 if os.name == "nt" else 120_000  # bytes of a command; the system takes 32 and 128 KiB with all around it
+LONGEST = 30_000 if os.name == "nt" else 120_000  # bytes of a command; systems take 32 and 128 KiB
 
 BASH = {
     "name": "bash",
@@ -93,6 +95,33 @@ class Shell:
         background does not hold the call up. On Ctrl-C the command and all it started are ended first.
         """
         check(command)
+        output = Output()
+        process = None
+        timed_out = threading.Event()
+        timer = threading.Timer(timeout, lambda: (timed_out.set(), end_tree(process)))
+        timer.daemon = True
+        try:
+            with signals_held():
+                process = self.start(command)
+                reader = threading.Thread(target=output.read, args=(process.stdout,), daemon=True)
+                reader.start()
+            timer.start()
+            wait(process)
+            timer.cancel()
+            if timed_out.is_set():
+                end_tree(process)
+            reader.join(LINGER)
+        except BaseException:
+            if process:
+                end_tree(process)
+                process.wait()
+            raise
+        finally:
+            timer.cancel()
+            self.running.discard(process)
+        return Finished(output.text(), process.returncode, timed_out.is_set())
+
+    def start(self, command: str) -> subprocess.Popen:
         process = subprocess.Popen(
             [find_bash(), "-c", command],
             cwd=self.folder,
@@ -103,28 +132,8 @@ class Shell:
             start_new_session=os.name == "posix",
             creationflags=getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0),
         )
-        output = Output()
-        reader = threading.Thread(target=output.read, args=(process.stdout,), daemon=True)
-        timed_out = threading.Event()
-        timer = threading.Timer(timeout, lambda: (timed_out.set(), end_tree(process)))
-        timer.daemon = True
-        try:
-            self.running.add(process)
-            reader.start()
-            timer.start()
-            wait(process)
-            timer.cancel()
-            if timed_out.is_set():
-                end_tree(process)
-            reader.join(LINGER)
-        except BaseException:
-            end_tree(process)
-            process.wait()
-            raise
-        finally:
-            timer.cancel()
-            self.running.discard(process)
-        return Finished(output.text(), process.returncode, timed_out.is_set())
+        self.running.add(process)
+        return process
 
     def stop(self) -> None:
         """End every command that is running, with all it started."""
@@ -196,6 +205,25 @@ def environment() -> dict[str, str]:
     kept = {name: value for name, value in os.environ.items() if not name.upper().startswith("ANTHROPIC_")}
     kept["PATH"] = str(Path(sys.executable).parent) + os.pathsep + kept.get("PATH", "")
     return kept
+
+
+@contextmanager
+def signals_held() -> Iterator[None]:
+    """Hold Ctrl-C and the like back while a process is being started: in the middle of that nobody could end it."""
+    came: list[int] = []
+    kept = {}
+    if threading.current_thread() is threading.main_thread():  # the only one that they interrupt
+        kept = {number: signal.getsignal(number) for number in signal.valid_signals()}
+    kept = {number: handler for number, handler in kept.items() if callable(handler)}
+    try:
+        for number in kept:
+            signal.signal(number, lambda number, frame: came.append(number))
+        yield
+    finally:
+        for number, handler in kept.items():
+            signal.signal(number, handler)
+        for number in came:
+            signal.raise_signal(number)
 
 
 def wait(process: subprocess.Popen) -> None:

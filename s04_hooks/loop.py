@@ -9,13 +9,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from .agent import Agent
+from .errors import ModelError
 from .history import text_block
 from .hooks import AfterModel
 from .hooks import BeforeModel
 from .hooks import RunEnd
 from .hooks import Stop
 from .hooks import UserPromptSubmit
-from .model import ModelError
 from .tools import run_calls
 
 NOT_STARTED = "Not started: the run ended before this call was begun."

@@ -18,9 +18,9 @@ from pathlib import Path
 from pathlib import PureWindowsPath
 from typing import TYPE_CHECKING
 
-from .files import UNPRINTABLE
-from .files import relative
-from .files import resolve
+from .paths import UNPRINTABLE
+from .paths import relative
+from .paths import resolve
 from .tools import Tool
 from .tools import ToolError
 from .tools import add_tool

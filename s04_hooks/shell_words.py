@@ -108,7 +108,8 @@ def split(command: str) -> tuple[list[Part], str]:
             continue
         if pieces:
             raw = command[start : token.start()]
-            is_number = raw in tuple("0123456789") and text[0] in "<>"  # the 2 of 2>&1
+            is_number = raw.isascii() and raw.isdigit() and text[0] in "<>"  # the 2 of 2>&1
+            doubts += ["a redirection"] if is_number and len(raw) > 1 else []  # a shell may take a long one for a word
             if not is_number and not is_target:
                 parts[-1].append(Word(raw if expands else "".join(pieces), expands))
             pieces, is_target = [], is_target and is_number
@@ -160,7 +161,7 @@ def runner(part: Part) -> str:
         return part[0].text
     if name.rstrip("0123456789.") in INTERPRETERS:
         first = part[1] if len(part) > 1 else Word("-")
-        return part[0].text if first.expands or first.text.startswith("-") and first.text != "-m" else ""
+        return part[0].text if first.text.startswith("-") and first.text != "-m" else ""
     for word in part[1:] if options else ():
         becomes = word.expands and not NO_OPTION.fullmatch(word.text)
         if becomes or any(is_option(word.text, option) for option in options):

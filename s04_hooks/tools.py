@@ -117,6 +117,7 @@ def admit(agent: Agent, call: Block) -> tuple[Tool, dict[str, Any]]:
 def tell(agent: Agent, name: str, context: list[str]) -> None:
     """Hand on to the model what hooks have to say about a call of the tool ``name``."""
     for text in context:
+        agent.show("notice", text=f"    [the model is told: {text}]")
         agent.history.note("context", f"About your call of {name}: {text}", cut=True)
 
 

@@ -12,11 +12,11 @@ from typing import Callable
 
 from .agent import Agent
 from .console import Console
+from .errors import ModelError
 from .harness import build
 from .loop import Outcome
 from .loop import run
 from .model import Model
-from .model import ModelError
 from .model import connect
 
 LESSON = Path(__file__).resolve().parent.name

@@ -9,6 +9,7 @@ from typing import Any
 from typing import TextIO
 
 WIDTH = 110  # characters of a tool line; the rest of a long command or result is not shown
+ERROR_WIDTH = 220  # characters of an error, which tells most in its first line
 DIM, PLAIN = "\x1b[2m", "\x1b[0m"
 
 
@@ -38,7 +39,7 @@ class Console:
         elif kind == "tool_call":
             self.line(f"  {data['call']['name']}  {decisive(data['call']['input'])}")
         elif kind == "tool_result":
-            self.line(f"    {in_short(data['text'])}", dim=True)
+            self.line(f"    {first_line(data['text']) if data['is_error'] else in_short(data['text'])}", dim=True)
         elif kind == "discard":
             self.line(f"  [thrown away, and asked again: {data['reason']}]", dim=True)
         else:
@@ -94,6 +95,10 @@ def in_short(text: str) -> str:
         return shortened(lines[0], WIDTH)
     between = f"  … {len(lines)} lines …  " if len(lines) > 2 else "  "
     return shortened(lines[0], WIDTH // 2) + between + shortened(lines[-1], WIDTH // 2)
+
+
+def first_line(text: str) -> str:
+    return shortened((text.strip().splitlines() or [""])[0], ERROR_WIDTH)
 
 
 def shortened(text: str, width: int) -> str:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import ast
 import json
+import textwrap
 import unicodedata
 from dataclasses import asdict
 from dataclasses import dataclass
@@ -126,7 +127,7 @@ class TodoList:
         if (new, memory) != (old, self.store.cancelled()):
             self.store.write(new, memory)
             agent.changed("todos", {"items": [asdict(item) for item in new], "cancelled": sorted(memory)})
-            agent.show("todos", text=reply)
+            agent.show("todos", text=textwrap.indent(reply, "    "))
         return reply
 
     def check_list(self, new: list[Todo], old: list[Todo]) -> None:
@@ -180,6 +181,7 @@ class TodoList:
         if rows and self.quiet_turns >= self.remind_after:
             head = f"No todo_write for {self.quiet_turns} turns: bring the list up to date if it is not. Open items:"
             event.agent.history.note("todo", f"{head}\n{rows}")
+            event.agent.show("notice", text=f"  [reminder: {head}]")
             self.quiet_turns = 0
 
     def restore(self, value: dict[str, Any] | None) -> None:

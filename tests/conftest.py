@@ -9,7 +9,6 @@ import os
 import sys
 from pathlib import Path
 from types import ModuleType
-from types import SimpleNamespace
 from typing import Any
 from typing import Callable
 
@@ -26,7 +25,6 @@ gc.freeze()  # thousands of classes that no collection needs to look at again
 gc.enable()
 
 import offline_model  # noqa: E402
-from offline_model.script import Call  # noqa: E402
 from offline_model.script import Exchange  # noqa: E402
 from offline_model.script import Scenario  # noqa: E402
 from offline_model.script import Step  # noqa: E402

@@ -403,14 +403,14 @@ def test_other_bytes_are_shown_as_replacements_and_said_to_be(agent, workspace):
 def test_replacement_characters_and_text_cut_at_the_head_are_still_text(load, agent, workspace):
     (workspace / "a.txt").write_bytes("\ufffd\n".encode("utf-8"))
     assert read(agent, "a.txt").startswith("     1\t\ufffd\n")
-    head = load("files").HEAD
+    head = load("paths").HEAD
     (workspace / "b.txt").write_bytes(b"x" * (head - 1) + "é".encode("utf-8"))
     assert "UTF-8" not in read(agent, "b.txt")
 
 
 def test_a_late_nul_is_shown_as_a_replacement(load, agent, workspace):
-    (workspace / "a.txt").write_bytes(b"x\n" * load("files").HEAD + b"a\0b\n")
-    text = read(agent, "a.txt", offset=load("files").HEAD + 1)
+    (workspace / "a.txt").write_bytes(b"x\n" * load("paths").HEAD + b"a\0b\n")
+    text = read(agent, "a.txt", offset=load("paths").HEAD + 1)
     assert "\ta\ufffdb\n" in text and "\0" not in text
 
 

@@ -381,6 +381,7 @@ def test_the_doctor_finds_a_sound_machine_sound(course):
     assert done.returncode == 0, done.stdout
     assert "FAULT" not in done.stdout and "the offline model answers" in done.stdout and done.stderr == ""
     assert not (course.folder / ".venv").exists(), "it only looks"
+    assert "PYTHONUTF8" not in done.stdout and "PYTHONUTF8" in course.start("doctor", encoding="cp1252").stdout
 
 
 def test_the_doctor_says_who_answers_and_shows_no_secret(course):

@@ -6,6 +6,7 @@ The servers are small ones on loopback, and the offline model.
 from __future__ import annotations
 
 import gc
+import importlib.util
 import json
 import os
 import re
@@ -32,6 +33,8 @@ from offline_model.script import Step
 
 KEY = "sk-ant-test-0123456789abcdef"
 NAME = "claude-sonnet-5-5"
+NOT_THE_API = "did not answer as a Messages API.*: check ANTHROPIC_BASE_URL"
+INVALID = "invalid_request_error"
 SOON = 10  # seconds after which a test gives up waiting for what takes milliseconds
 
 
@@ -262,8 +265,12 @@ def test_the_reply_is_plain_data(serve):
     model, _ = serve(
         stream(
             BEGINNING,
-            block(0, {"type": "thinking", "thinking": "", "signature": ""}, {"type": "thinking_delta", "thinking": "Hm."},
-                  {"type": "signature_delta", "signature": "abc="}),
+            block(
+                0,
+                {"type": "thinking", "thinking": "", "signature": ""},
+                {"type": "thinking_delta", "thinking": "Hm."},
+                {"type": "signature_delta", "signature": "abc="},
+            ),
             block(1, {"type": "text", "text": "", "citations": None}, words("Look: é")),
             block(2, {"type": "of_tomorrow", "anything": {"a": None}}),
             block(3, call, *pieces),
@@ -329,7 +336,11 @@ def test_ctrl_c_ends_the_answer_and_the_next_one_is_whole(serve):
 
 @pytest.mark.parametrize(
     "then",
-    [stays_open, lambda handler: handler.hang_up(), lambda handler: handler.chunk(": and so on\n\n") or stays_open(handler)],
+    [
+        stays_open,
+        lambda handler: handler.hang_up(),
+        lambda handler: handler.chunk(": and so on\n\n") or stays_open(handler),
+    ],
     ids=["stays open", "hangs up", "chats on"],
 )
 def test_an_answer_is_over_when_the_message_is(serve, then):
@@ -405,7 +416,7 @@ def test_an_error_in_the_middle_of_the_offline_models_answer(load, offline):
         (refusal(404, "not_found_error", "Not Found"), "no Messages API.*: check ANTHROPIC_BASE_URL.*without /v1"),
         (answer(404, "<html>Nothing here</html>"), "no Messages API.*: check ANTHROPIC_BASE_URL"),
         (answer(404, {"detail": "Not Found"}), "no Messages API.*: check ANTHROPIC_BASE_URL"),
-        (refusal(400, "invalid_request_error", "prompt is too long: 9 tokens > 8 maximum"), "400.*prompt is too long: 9"),
+        (refusal(400, INVALID, "prompt is too long: 9 tokens > 8 maximum"), "400.*prompt is too long: 9"),
         (refusal(413, "request_too_large", "Request exceeds\nthe maximum size"), "413.*Request exceeds the maximum size"),
         (refusal(429, "rate_limit_error", "Too fast.", retry_after="17"), "wait 17 s, then send the prompt again.*Too fast"),
         (refusal(429, "rate_limit_error", "Spent."), "wait a minute, then send the prompt again.*Spent"),
@@ -414,16 +425,16 @@ def test_an_error_in_the_middle_of_the_offline_models_answer(load, offline):
         (answer(500, "<html>Oh</html>"), "is in trouble.*500.*: wait a minute"),
         (answer(502, ""), "is in trouble.*502.*: wait a minute"),
         (refusal(529, "overloaded_error", "Overloaded"), "is in trouble.*overloaded.*: wait a minute"),
-        (answer(200, "<html>Welcome</html>", content_type="text/html"), "did not answer as a Messages API.*: check ANTHROPIC_BASE_URL"),
-        (answer(200, {"id": "x"}, content_type="application/json"), "did not answer as a Messages API.*: check ANTHROPIC_BASE_URL"),
-        (answer(204, ""), "did not answer as a Messages API"),
-        (stream(), "did not answer as a Messages API"),
-        (stream('event: message_start\ndata: {"type": "mess\n\n'), "did not answer as a Messages API.*: check ANTHROPIC_BASE_URL"),
-        (stream("event: message_start\ndata: [1]\n\n"), "did not answer as a Messages API"),
-        (stream("event: message_start\ndata: null\n\n"), "did not answer as a Messages API"),
-        (stream(event("message_start", message={}), ending()), "did not answer as a Messages API"),
-        (stream(block(0, TEXT, words("Hi.")), ending()), "did not answer as a Messages API"),
-        (stream(BEGINNING, event("content_block_delta", index=3, delta=words("Hi.")), ending()), "did not answer as a Messages API"),
+        (answer(200, "<html>Welcome</html>", content_type="text/html"), NOT_THE_API),
+        (answer(200, {"id": "x"}, content_type="application/json"), NOT_THE_API),
+        (answer(204, ""), NOT_THE_API),
+        (stream(), NOT_THE_API),
+        (stream('event: message_start\ndata: {"type": "mess\n\n'), NOT_THE_API),
+        (stream("event: message_start\ndata: [1]\n\n"), NOT_THE_API),
+        (stream("event: message_start\ndata: null\n\n"), NOT_THE_API),
+        (stream(event("message_start", message={}), ending()), NOT_THE_API),
+        (stream(block(0, TEXT, words("Hi.")), ending()), NOT_THE_API),
+        (stream(BEGINNING, event("content_block_delta", index=3, delta=words("Hi.")), ending()), NOT_THE_API),
         (lambda handler: handler.hang_up(), "Cannot reach.*: check the network"),
     ],
 )
@@ -436,7 +447,8 @@ def test_an_error_is_one_line_with_its_cure(load, serve, give, cure):
 
 
 def test_an_error_carries_what_a_retry_needs(load, serve):
-    model, _ = serve(refusal(429, "rate_limit_error", "Too fast.", Retry_After="17"), refusal(529, "overloaded_error", "Overloaded"))
+    limited = refusal(429, "rate_limit_error", "Too fast.", Retry_After="17")
+    model, _ = serve(limited, refusal(529, "overloaded_error", "Overloaded"))
     error = fails(load, model)
     assert (error.status, error.kind, error.headers["retry-after"]) == (429, "rate_limit_error", "17")
     error = fails(load, model)
@@ -531,22 +543,22 @@ def test_a_part_that_is_not_taken_is_left_out_from_then_on(serve, status, part, 
 
 
 def test_both_parts_may_be_left_out(serve):
-    refusals = [refusal(400, "invalid_request_error", f"{part}: Extra inputs are not permitted") for part in ("thinking", "cache_control")]
-    model, stub = serve(*refusals, stream(HELLO))
+    refusals = [f"{part}: Extra inputs are not permitted" for part in ("thinking", "cache_control")]
+    model, stub = serve(*[refusal(400, INVALID, message) for message in refusals], stream(HELLO))
     assert ask(model).text == "Hello."
     assert model.extras == {}
     assert len(stub.requests) == 3
 
 
 def test_it_is_asked_again_only_once(load, serve):
-    model, stub = serve(refusal(400, "invalid_request_error", "thinking: Extra inputs are not permitted"))
+    model, stub = serve(refusal(400, INVALID, "thinking: Extra inputs are not permitted"))
     assert fails(load, model).status == 400
     assert len(stub.requests) == 2
 
 
 def test_a_request_made_before_the_part_was_dropped_is_asked_again_too(serve):
     """As when several agents share the model, and the refusal of the first has just arrived."""
-    model, stub = serve(refusal(400, "invalid_request_error", "thinking: Extra inputs are not permitted"), stream(HELLO))
+    model, stub = serve(refusal(400, INVALID, "thinking: Extra inputs are not permitted"), stream(HELLO))
     thinking = model.extras.pop("thinking")
     assert ask(model, thinking=thinking).text == "Hello."
     assert "thinking" not in stub.requests[1].body
@@ -571,7 +583,7 @@ def test_a_request_made_before_the_part_was_dropped_is_asked_again_too(serve):
     ],
 )
 def test_a_refusal_of_a_block_is_not_taken_for_that(load, serve, message):
-    model, stub = serve(refusal(400, "invalid_request_error", message))
+    model, stub = serve(refusal(400, INVALID, message))
     assert " ".join(message.split())[:100] in str(fails(load, model))
     assert len(stub.requests) == 1
     assert set(model.extras) == {"thinking", "cache_control"}
@@ -691,8 +703,6 @@ def test_a_proxy_is_used_for_what_is_elsewhere(serve, load, monkeypatch, no_prox
     [("ALL_PROXY", "nonsense://127.0.0.1"), ("ALL_PROXY", "socks5://127.0.0.1:1"), ("SSL_CERT_FILE", "no-such-file.pem")],
 )
 def test_a_proxy_or_certificate_that_cannot_be_used(load, monkeypatch, no_proxies, name, value):
-    import importlib.util
-
     if value.startswith("socks5") and importlib.util.find_spec("socksio"):
         return  # with this package such a proxy can be used
     monkeypatch.setenv(name, value)
@@ -701,7 +711,8 @@ def test_a_proxy_or_certificate_that_cannot_be_used(load, monkeypatch, no_proxie
 
 
 def test_two_models_live_in_one_process(serve):
-    one, stub_one = serve(refusal(400, "invalid_request_error", "thinking: no"), stream(HELLO), name="claude-opus-5", key="key-one")
+    no = refusal(400, INVALID, "thinking: no")
+    one, stub_one = serve(no, stream(HELLO), name="claude-opus-5", key="key-one")
     two, stub_two = serve(stream(HELLO), name="claude-fable-5", key="key-two")
     for model in (one, two, one, two):
         assert ask(model).text == "Hello."
@@ -870,6 +881,7 @@ for name in json.loads(sys.argv[1]):
 heavy = {"anthropic", "httpx2", "pydantic", "dotenv", "yaml", "offline_model"} & set(sys.modules)
 print(json.dumps([events, state() == before, sorted(heavy)]))
 """
-    ran = subprocess.run([sys.executable, "-c", code, json.dumps(modules)], cwd=ROOT, capture_output=True, encoding="utf-8", timeout=60)
+    command = [sys.executable, "-c", code, json.dumps(modules)]
+    ran = subprocess.run(command, cwd=ROOT, capture_output=True, encoding="utf-8", timeout=60)
     assert (ran.stderr, ran.returncode) == ("", 0)
     assert json.loads(ran.stdout) == [[], True, []]

@@ -161,6 +161,19 @@ def test_it_runs_in_the_workspace(shell, tmp_path):
 
 
 def test_nothing_can_be_typed_into_it(shell):
+    kept = os.dup(0)
+    reading, writing = os.pipe()
+    try:
+        os.dup2(reading, 0)  # somebody types while the command runs
+        os.write(writing, b"meant for the harness\n")
+        nothing_can_be_typed_into(shell)
+    finally:
+        os.dup2(kept, 0)
+        for descriptor in (kept, reading, writing):
+            os.close(descriptor)
+
+
+def nothing_can_be_typed_into(shell):
     assert shell.run("read line || echo 'no input'", timeout=SOON).output == "no input\n"
     assert shell.run(printing("repr(sys.stdin.read()).encode()"), timeout=SOON).output == "''"
 
@@ -261,6 +274,7 @@ def test_a_command_that_ends_in_time_is_not_ended(shell):
 
 @pytest.mark.parametrize("redirect", [">/dev/null 2>&1", ""])
 def test_a_background_process_does_not_hold_the_call_up(load, shell, monkeypatch, redirect):
+    assert 0 < load("shell").LINGER <= 1
     monkeypatch.setattr(load("shell"), "LINGER", 0.1)
     started = time.monotonic()
     finished = shell.run(f"echo first; sleep {LONG} {redirect} & echo $!", timeout=SOON)
@@ -329,6 +343,25 @@ def test_ctrl_c_at_any_moment_ends_the_command(load, shell, alive, monkeypatch, 
     monkeypatch.undo()
     until(alive.all_gone)
     assert not shell.running
+
+
+def test_ctrl_c_while_it_is_being_started_ends_the_command(load, shell, alive, monkeypatch):
+    """The process is there before Python knows it."""
+    if not POSIX:
+        return
+
+    class Interrupted(subprocess.Popen):
+        def __init__(self, *arguments, **options) -> None:
+            super().__init__(*arguments, **options)
+            until(alive.is_up)
+            signal.raise_signal(signal.SIGINT)
+
+    monkeypatch.setattr(load("shell").subprocess, "Popen", Interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        shell.run(f"{UP}; sleep {LONG}")
+    until(alive.all_gone)
+    assert not shell.running
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
 def test_stop_from_another_thread_ends_it(shell, alive, tmp_path):

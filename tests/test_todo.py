@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import random
 import re
+import textwrap
 from dataclasses import FrozenInstanceError
 from pathlib import Path
 
@@ -716,7 +717,7 @@ def test_reworded_without_an_id_it_is_cancelled_and_added(desk):
 
 def test_a_change_is_shown_and_announced(desk):
     answer = desk.next("[ ] A")
-    assert desk.shown == [("todos", {"text": answer})]
+    assert desk.shown == [("todos", {"text": textwrap.indent(answer, "    ")})]
     assert [name for name, _ in desk.announced] == ["todos"]
     desk.next("[ ] A")
     assert len(desk.shown) == len(desk.announced) == 1
@@ -1039,7 +1040,8 @@ def test_a_faked_list_is_refused_and_the_run_goes_on(chapter):
     assert not first.get("is_error") and first["content"].endswith("(0/11 completed)")
     assert faked["is_error"] and faked["content"].startswith("Refused: 9 items")
     assert not honest.get("is_error") and honest["content"].startswith("[>] step 1\n[ ] step 2")
-    assert [data["text"] for kind, data in chapter.shown if kind == "todos"] == [first["content"], honest["content"]]
+    drawn = [textwrap.dedent(data["text"]) for kind, data in chapter.shown if kind == "todos"]
+    assert drawn == [first["content"], honest["content"]]
     assert agent.model.script.problems == []
 
 
