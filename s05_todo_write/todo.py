@@ -4,15 +4,13 @@ Results pile up, and the plan made at the start thins out among them. So the har
 replaces the whole list and answers with the list as it now stands, and a reminder brings it back into view.
 
 A list that the model keeps about itself invites a lie: nine of eleven items once became completed in one call, with
-no file written and no command run (https://github.com/ZhangShenao/harness9, where the rule comes from). The rules
-judge how items change from one reply to the next. They see changes, not work: faking becomes slow, and is seen.
+no work done (https://github.com/ZhangShenao/harness9, where the rule comes from). The rules see changes, not work.
 """
 
 from __future__ import annotations
 
 import ast
 import json
-import textwrap
 import unicodedata
 from dataclasses import asdict
 from dataclasses import dataclass
@@ -127,7 +125,7 @@ class TodoList:
         if (new, memory) != (old, self.store.cancelled()):
             self.store.write(new, memory)
             agent.changed("todos", {"items": [asdict(item) for item in new], "cancelled": sorted(memory)})
-            agent.show("todos", text=textwrap.indent(reply, "    "))
+            agent.show("todos", text="    " + reply.replace("\n", "\n    "))
         return reply
 
     def check_list(self, new: list[Todo], old: list[Todo]) -> None:
@@ -179,8 +177,8 @@ class TodoList:
         """Bring the open items back into view when the list was not written for some turns."""
         rows = "\n".join(row(item) for item in self.store.items() if item.status in OPEN)
         if rows and self.quiet_turns >= self.remind_after:
-            head = f"No todo_write for {self.quiet_turns} turns: bring the list up to date if it is not. Open items:"
-            event.agent.history.note("todo", f"{head}\n{rows}")
+            head = f"No todo_write for {self.quiet_turns} turns: bring the list up to date if it is not."
+            event.agent.history.note("todo", f"{head} Open items:\n{rows}")
             event.agent.show("notice", text=f"  [reminder: {head}]")
             self.quiet_turns = 0
 
