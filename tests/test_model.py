@@ -351,11 +351,17 @@ def test_an_answer_is_over_when_the_message_is(serve, then):
     assert ask(model).text == "Hello."
 
 
-def test_a_connection_is_used_again(serve):
+def test_a_connection_is_used_again(load, serve, monkeypatch):
+    """Also later than a server that stays open would have been hung up on."""
+    monkeypatch.setattr(load("model"), "LINGER", 0.05)
     model, stub = serve(stream(HELLO))
-    for _ in range(5):
+    give_up = time.monotonic() + SOON
+    for _ in range(3):
         ask(model)
-    assert (len(stub.requests), stub.connections) == (5, 1)
+        while any(type(thread) is threading.Timer for thread in threading.enumerate()):
+            assert time.monotonic() < give_up
+            time.sleep(0.005)
+    assert (len(stub.requests), stub.connections) == (3, 1)
 
 
 SPOKEN = BEGINNING + event("content_block_start", index=0, content_block=TEXT)
