@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import difflib
 import re
+import shutil
 import subprocess
 import sys
 from itertools import pairwise
@@ -13,6 +14,9 @@ from pathlib import Path
 import pytest
 from conftest import CHAPTERS
 from conftest import ROOT
+from lessons import clean_environment
+
+import offline_model
 
 STEPS = list(pairwise(CHAPTERS))
 FROZEN_FROM = "s04"
@@ -141,3 +145,32 @@ assert not {"anthropic", "httpx2", "pydantic", "dotenv", "offline_model"} & set(
     )
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
     assert list(tmp_path.iterdir()) == []
+
+
+def start(chapter: str, folder: Path, **environment: str) -> subprocess.CompletedProcess:
+    return subprocess.run(
+        [sys.executable, "-m", chapter, "hello"],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        cwd=folder,
+        env={**clean_environment(str(folder)), **environment},
+        encoding="utf-8",
+        timeout=60,
+        check=False,
+    )
+
+
+def test_a_chapter_runs_by_itself_in_an_empty_folder(tmp_path):
+    """With the offline model beside it, it needs nothing; without, it needs a key or an address, and says so."""
+    name = CHAPTERS[-1]
+    without = shutil.ignore_patterns("__pycache__")
+    shutil.copytree(ROOT / name, tmp_path / name, ignore=without)
+    alone = start(name, tmp_path)
+    assert alone.returncode == 1 and "ANTHROPIC_API_KEY" in alone.stderr and "Traceback" not in alone.stderr
+    with offline_model.start() as server:
+        connected = start(name, tmp_path, ANTHROPIC_BASE_URL=server.url, ANTHROPIC_API_KEY="x", ANTHROPIC_MODEL="claude-sonnet-5-5")
+        assert connected.returncode == 0 and "offline" in connected.stdout, connected.stderr
+        assert server.requests[-1].body["model"] == "claude-sonnet-5-5"
+    shutil.copytree(ROOT / "offline_model", tmp_path / "offline_model", ignore=without)
+    beside = start(name, tmp_path)
+    assert beside.returncode == 0 and "offline" in beside.stdout, beside.stderr
