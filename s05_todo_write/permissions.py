@@ -84,16 +84,16 @@ class Permissions:
         }
         self.one_question = threading.Lock()  # several agents may share this, each in its thread
 
-    def check(self, agent: Agent, tool: Tool, call: dict[str, Any], minimum: str = "") -> Decision:
+    def check(self, agent: Agent, tool: Tool, call: dict[str, Any], minimum: str = "", why: str = "") -> Decision:
         """Decide about ``call``, whose arguments are checked, and ask the person if it comes to that: allow or deny.
 
-        ``minimum`` is what hooks said: "allow" skips the question, never a deny rule; "ask" makes it one.
+        ``minimum`` is what hooks said, and ``why``: "allow" skips the question, never a deny rule; "ask" makes it one.
         """
-        decision = self.judge(agent, tool, call, minimum)
+        decision = self.judge(agent, tool, call, minimum, why)
         if decision.verdict != "ask":
             return decision
         with self.one_question:
-            decision = self.judge(agent, tool, call, minimum)  # "always" may have settled it while this one waited
+            decision = self.judge(agent, tool, call, minimum, why)  # "always" may have settled it while this one waited
             return self.put(agent, tool, call, decision) if decision.verdict == "ask" else decision
 
     def decide(self, tool: Tool, call: dict[str, Any], workspace: Path) -> Decision:
@@ -125,11 +125,11 @@ class Permissions:
             return Decision("ask", f"its words do not tell what it does ({doubt})", always, firm)
         return Decision("ask", f"no rule allows `{written(missing[0])[:IN_SHORT]}`", always)
 
-    def judge(self, agent: Agent, tool: Tool, call: dict[str, Any], minimum: str) -> Decision:
+    def judge(self, agent: Agent, tool: Tool, call: dict[str, Any], minimum: str, why: str) -> Decision:
         """Decide about ``call`` by the rules and by what hooks said."""
         decision = self.decide(tool, call, agent.workspace)
         if decision.verdict == "allow" and minimum == "ask":
-            return Decision("ask", "a hook wants a person to decide")
+            return Decision("ask", f"a hook wants a person to decide: {why}" if why else "a hook wants a person to decide")
         if decision.verdict == "ask" and minimum == "allow" and not decision.firm:
             return Decision("allow", "a hook allows it")
         return decision if minimum != "deny" else Decision("deny", "Refused by a hook: do it another way.")

@@ -106,7 +106,7 @@ def admit(agent: Agent, call: Block) -> tuple[Tool, dict[str, Any]]:
         raise ToolError(asked.reason or "Refused by a hook: do it another way.")
     arguments = check_arguments(tool, asked.call["input"])
     if agent.permissions:
-        decision = agent.permissions.check(agent, tool, {**call, "input": arguments}, asked.verdict)
+        decision = agent.permissions.check(agent, tool, {**call, "input": arguments}, asked.verdict, asked.reason)
         if decision.verdict != "allow":
             raise ToolError(decision.reason)
     elif asked.verdict == "ask":

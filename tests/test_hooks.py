@@ -141,9 +141,9 @@ def test_allow_skips_the_question(chapter):
 def test_ask_asks_about_what_a_rule_allows(chapter):
     asked = []
     agent = one_call(chapter, command="ls", ask=lambda question: asked.append(question) or "n")
-    agent.on(chapter.load("hooks").PreToolUse, lambda event: event.decide("ask"))
+    agent.on(chapter.load("hooks").PreToolUse, lambda event: event.decide("ask", "It is late."))
     chapter.run(agent, "go")
-    assert len(asked) == 1 and results(agent)[0]["is_error"]
+    assert len(asked) == 1 and "It is late." in asked[0] and results(agent)[0]["is_error"]
 
 
 def test_a_hook_that_fails_before_a_tool_refuses_the_call(chapter):

@@ -356,6 +356,11 @@ def test_what_is_allowed_leaves_no_canary_in_a_real_shell(world, load, tmp_path)
     [
         ("bash(npm test)", "npm test", "allow"),
         ("bash(npm test)", "npm  'test'", "allow"),
+        ("bash(npm test)", 'npm "test"', "allow"),
+        ("bash(npm test)", "npm te\\st", "allow"),
+        ('bash(echo \'a"b\')', 'echo "a\\"b"', "allow"),
+        ("bash(npm test)", "npm test 2>/dev/null", "allow"),
+        ("bash(npm test)", "npm test \u00b2>/dev/null", "ask"),
         ("bash(npm test)", "npm test --watch", "ask"),
         ("bash(npm test)", "npm", "ask"),
         ("bash(git status:*)", "git status", "allow"),
@@ -419,6 +424,8 @@ def test_nor_one_with_an_option_that_does(world, rule):
         "/usr/bin/touch canary",
         "TOUCH canary",
         "touch.exe canary",
+        "'C:\\bin\\touch.exe' canary",
+        "cat <<END; touch canary\nEND",
         "env X=1 touch canary",
         "sudo touch canary",
         "if ls; then touch canary; fi",
@@ -470,9 +477,10 @@ def test_a_rule_of_several_words_catches_no_fewer_and_no_others(world):
         assert world.command(command) == "ask"
 
 
+@pytest.mark.parametrize("allow", ["bash", "bash(hg:*)"])
 @pytest.mark.parametrize("command", ["hg $X push", "hg pus[h]", "hg *", 'hg "$X" push', "hg ~ push"])
-def test_where_the_shell_may_make_a_denied_command_a_person_looks(world, command):
-    world.install("n", allow=("bash",), deny=("bash(hg push:*)",))
+def test_where_the_shell_may_make_a_denied_command_a_person_looks(world, command, allow):
+    world.install("n", allow=(allow,), deny=("bash(hg push:*)",))
     assert world.check(world.bash, command=command).verdict == "deny"
     assert "hg push" in world.asked[0] and "always" not in world.asked[0]
 
@@ -675,6 +683,13 @@ def test_a_denied_name_is_denied_though_it_is_a_link(world, tmp_path):
 def test_deny_holds_for_names_that_some_disk_takes_for_the_same(world, path):
     world.install(deny=("read_file(.env)",), allow=("read_file(.env)",))
     assert world.decide(world.read, path=path).verdict == "deny"
+
+
+def test_deny_holds_for_folders_too(world):
+    world.install(deny=("read_file(keys/**)",))
+    for path in ("keys/a", "keys./a", "KEYS /a", "x/../keys/a"):
+        assert world.decide(world.read, path=path).verdict == "deny"
+    assert world.decide(world.read, path="keysa/a").verdict == "allow"
 
 
 def test_deny_holds_however_a_letter_is_composed(world):
