@@ -47,7 +47,7 @@ def run(agent: Agent, prompt: str) -> Outcome:
         outcome.end("blocked", "A run is going: wait until it has ended.")
         return outcome
     try:
-        agent.history.settle(lambda call: NOT_STARTED)
+        agent.history.settle(NOT_STARTED)
         converse(agent, prompt, outcome)
     except KeyboardInterrupt:
         agent.history.note("interrupt", INTERRUPTED)
@@ -56,7 +56,7 @@ def run(agent: Agent, prompt: str) -> Outcome:
         outcome.end("error", str(error))
     finally:
         try:
-            agent.history.settle(lambda call: NOT_STARTED)
+            agent.history.settle(NOT_STARTED)
         finally:
             agent.busy.release()  # also after a second Ctrl-C
     return outcome
@@ -83,14 +83,15 @@ def converse(agent: Agent, prompt: str, outcome: Outcome) -> None:
         if reply.stop_reason == "model_context_window_exceeded":
             return outcome.end("context_window", "The conversation is too long for this model: start a new one.")
         if reply.stop_reason == "max_tokens":
-            history.settle(lambda call: CUT_OFF)
+            history.settle(CUT_OFF)
             return outcome.end("max_tokens", "The reply was cut off, it had grown too long: say “go on”.")
 
         if reply.calls:
             run_calls(agent)
-        elif reply.text.strip() or turn == 1 or asked_to_go_on:
+            continue
+
+        if reply.text.strip() or turn == 1 or asked_to_go_on:
             return outcome.end("end_turn")
-        else:
-            history.add("user", [text_block(reminder([GO_ON]))])
-            asked_to_go_on = True
+        history.add("user", [text_block(reminder([GO_ON]))])
+        asked_to_go_on = True
     outcome.end("max_turns", f"Stopped after {agent.max_turns} model calls: say “go on” to continue.")

@@ -78,7 +78,9 @@ class Finished:
             end = "[the time was up: the command and all it had started were ended]"
         else:
             end = f"[exit status {self.exit_status}]"
-        return f"{self.output}{'' if self.output.endswith(chr(10)) or not self.output else chr(10)}{end}"
+        if not self.output or self.output.endswith("\n"):
+            return self.output + end
+        return f"{self.output}\n{end}"
 
 
 class Shell:

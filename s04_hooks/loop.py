@@ -53,7 +53,7 @@ def run(agent: Agent, prompt: str, source: str = "person") -> Outcome:
         return outcome
     try:
         agent.halt = ""
-        agent.history.settle(lambda call: NOT_STARTED)
+        agent.history.settle(NOT_STARTED)
         converse(agent, prompt, source, outcome)
     except KeyboardInterrupt:
         agent.history.note("interrupt", INTERRUPTED, order=0)
@@ -62,7 +62,7 @@ def run(agent: Agent, prompt: str, source: str = "person") -> Outcome:
         outcome.end("error", str(error))
     finally:
         try:
-            agent.history.settle(lambda call: NOT_STARTED)
+            agent.history.settle(NOT_STARTED)
             agent.fire(RunEnd(agent, outcome))
         finally:
             agent.busy.release()  # also after a second Ctrl-C
@@ -100,7 +100,7 @@ def converse(agent: Agent, prompt: str, source: str, outcome: Outcome) -> None:
             run_calls(agent)
             continue
 
-        history.settle(lambda call: CUT_OFF)
+        history.settle(CUT_OFF)
         stop = Stop(agent, reply.text, "max_tokens" if cut_off else "end_turn", forced)
         if not (cut_off or reply.text.strip() or turn == 1 or asked_to_go_on):
             stop.objections.append(GO_ON)

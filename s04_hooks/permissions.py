@@ -98,7 +98,7 @@ class Permissions:
 
     def decide(self, tool: Tool, call: dict[str, Any], workspace: Path) -> Decision:
         """Decide about ``call`` by the rules alone: allow, ask or deny."""
-        deny, ask, allow = ([rule for rule in kind if fnmatchcase(tool.name, rule.tool)] for kind in self.rules.values())
+        deny, ask, allow = (self.rules_for(tool, kind) for kind in ("deny", "ask", "allow"))
         try:
             seen, needed, doubt = look(tool, call["input"], workspace)
         except ToolError as error:
@@ -113,7 +113,7 @@ class Permissions:
         if doubt and not missing:
             return Decision("allow", "a rule allows exactly this text")
         unsure = [rule for rule in deny + ask if doubt or catches(rule, seen, maybe=True)]
-        if not unsure and (not missing or tool.read_only or any(rule.tool == rule.text for rule in allow)):
+        if not unsure and (not missing or tool.read_only or any(rule.is_whole_tool for rule in allow)):
             return Decision("allow", "the rules allow it")
         if tool.name != "bash":
             return Decision("ask", f"no rule allows this {tool.name}", (Rule(tool.name, tool.name),))
@@ -124,6 +124,10 @@ class Permissions:
         if doubt:
             return Decision("ask", f"its words do not tell what it does ({doubt})", always, firm)
         return Decision("ask", f"no rule allows `{written(missing[0])[:IN_SHORT]}`", always)
+
+    def rules_for(self, tool: Tool, kind: str) -> list[Rule]:
+        """Return the deny, ask or allow rules that name ``tool``."""
+        return [rule for rule in self.rules[kind] if fnmatchcase(tool.name, rule.tool)]
 
     def judge(self, agent: Agent, tool: Tool, call: dict[str, Any], minimum: str, why: str) -> Decision:
         """Decide about ``call`` by the rules and by what hooks said."""

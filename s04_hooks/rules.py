@@ -48,6 +48,11 @@ class Rule:
     only: bool = False  # these words and no others
     path: re.Pattern[str] | None = None
 
+    @property
+    def is_whole_tool(self) -> bool:
+        """Whether it is about every call of the tool."""
+        return not self.words and self.path is None
+
 
 def parse(text: str, kind: str, tools: dict[str, Tool]) -> Rule:
     """Return a rule from its text; ``kind`` is deny, ask or allow. Raises ValueError that says how to write it."""

@@ -28,6 +28,7 @@ from .tools import add_tool
 if TYPE_CHECKING:
     from .agent import Agent
 
+SECRET = (".env",)  # files with keys in them: nobody looks for those, and a hit would show them
 SKIPPED = (".git", ".venv", "__pycache__", "node_modules")  # folders that hold nobody's own work, and a lot of it
 MAX_PATHS = 300  # paths in one answer of glob: some 5,000 tokens
 MAX_HITS = 100  # lines in one answer of grep: some 10,000 tokens if all are long
@@ -124,6 +125,7 @@ def grep(
         wanted = ["**", *wanted] if len(wanted) == 1 else wanted  # a name alone is meant in any folder
         paths = walk(agent.workspace, top)
         names = [name for name in paths if not name.endswith("/") and matches(name.split("/"), wanted)]
+        names = [name for name in names if name.rsplit("/", 1)[-1] not in SECRET]
     job = {
         "pattern": pattern,
         "flags": re.IGNORECASE if ignore_case else 0,

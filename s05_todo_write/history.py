@@ -10,7 +10,6 @@ from __future__ import annotations
 import threading
 from dataclasses import dataclass
 from typing import Any
-from typing import Callable
 from typing import Sequence
 
 UNKNOWN = "Interrupted while it ran: the outcome is unknown. Look at the state of things before you try again."
@@ -57,7 +56,7 @@ class History:
         """Leave a note from the harness (not from the person) for the model's next request, from any thread.
 
         All notes of a turn go out as one block, lower ``order`` first. When they are too long together, those that
-        may be ``cut`` are, and the others wait for the next turn.
+        may be ``cut`` are, and the others wait for the next turn. One that is too long by itself is cut in any case.
         """
         with self.lock:
             self.notes.append(Note(kind, text, order, cut))
@@ -77,21 +76,22 @@ class History:
 
     def open_calls(self) -> list[Block]:
         """Return the tool calls of the last assistant message that have no result yet."""
-        asked = next((m["content"] for m in reversed(self.messages) if m["role"] == "assistant"), [])
-        last = self.messages[-1]["content"] if self.messages else []
-        answered = {block["tool_use_id"] for block in last if block["type"] == "tool_result"}
-        return [block for block in asked if block["type"] == "tool_use" and block["id"] not in answered]
+        replies = (message["content"] for message in reversed(self.messages) if message["role"] == "assistant")
+        calls = [block for block in next(replies, []) if block["type"] == "tool_use"]
+        after = self.messages[-1]["content"] if self.messages else []
+        answered = {block["tool_use_id"] for block in after if block["type"] == "tool_result"}
+        return [call for call in calls if call["id"] not in answered]
 
     def begin(self, call: Block) -> None:
         """Note that ``call`` is about to run: if it never gets a result, its outcome is unknown."""
         self.begun.add(call["id"])
 
-    def settle(self, say: Callable[[Block], str]) -> None:
-        """Answer every open tool call with an error result; ``say(call)`` gives the text for one that was not begun.
+    def settle(self, not_begun: str) -> None:
+        """Answer every open tool call with an error result; ``not_begun`` is the text for one that was not begun.
 
         Needed on every way out of a run: a call without a result would make the next request invalid.
         """
-        texts = [(call, UNKNOWN if call["id"] in self.begun else say(call)) for call in self.open_calls()]
+        texts = [(call, UNKNOWN if call["id"] in self.begun else not_begun) for call in self.open_calls()]
         self.add("user", [result_block(call, text, is_error=True) for call, text in texts])
 
 

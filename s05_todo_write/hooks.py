@@ -1,8 +1,8 @@
 """Hooks: functions called at named moments of a run, so that nothing new has to be written into the loop.
 
 Each moment is an event: an object that carries its agent and what is happening. A hook acts by the event's fields:
-it adds context, refuses a prompt, makes a verdict stricter, objects to stopping. The names are those of Claude Code's
-hooks (https://docs.claude.com/en/docs/claude-code/hooks).
+it adds context, refuses a prompt, makes a verdict stricter, objects to stopping. UserPromptSubmit, PreToolUse,
+PostToolUse and Stop have their names from Claude Code (https://docs.claude.com/en/docs/claude-code/hooks).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The plan, kept where the model reads it, and progress that cannot be faked.
+"""The plan, kept where the model reads it, in a list that cannot be checked off at once.
 
 Results pile up, and the plan made at the start thins out among them. So the harness keeps the plan: ``todo_write``
 replaces the whole list and answers with the list as it now stands, and a reminder brings it back into view.
@@ -29,10 +29,10 @@ if TYPE_CHECKING:
 MAX_ITEMS = 20  # every write sends the whole list, and a person takes it in at a glance
 MAX_CHARS = 200  # of a text or an id: a step on one line, not a report
 MAX_INPUT = 100_000  # characters of a list that comes as text: far above any real one, and safe to parse
-MAX_UNSTARTED = 1  # 0 refuses one honest step that was done and recorded at once; 2 lets a list be faked in pairs
+MAX_UNSTARTED = 1  # 0 refuses one honest step that was done and recorded at once; each more makes a fake quicker
 REMIND_AFTER = 3  # turns: a step may well take two, and a voice at every turn is noise
 MARKS = {"pending": "[ ]", "in_progress": "[>]", "completed": "[x]", "cancelled": "[-]"}
-OPEN = ("pending", "in_progress")
+OPEN, STARTED = ("pending", "in_progress"), ("in_progress", "completed")
 
 SECTION = """Keep a list with todo_write for work of three or more steps, or of several requests; write it before the
 first step. Use none for a question, or for work of one or two steps. Set an item to in_progress before you work on it.
@@ -155,10 +155,9 @@ class TodoList:
                 f"Refused: what was cancelled cannot become completed: {names(revived)} (same text or id). Set it to "
                 "pending or in_progress now, and complete it in a later reply. Other work needs another text and id."
             )
-        was, _ = match(new, self.before.items())  # ``old`` would let several calls walk an item through
-        started = {item for item, earlier in was.items() if earlier.status in ("in_progress", "completed")}
-        leaps = [was.get(item, item) for item in done if item not in started]
-        leaps = tuple(dict.fromkeys([*self.unstarted, *leaps]))
+        earlier, _ = match(new, self.before.items())  # what each was before this reply, not just before this call
+        leaps = [item for item in done if item not in earlier or earlier[item].status not in STARTED]
+        leaps = tuple(dict.fromkeys([*self.unstarted, *(earlier.get(item, item) for item in leaps)]))
         if len(leaps) > self.max_unstarted:
             raise ToolError(
                 f"Refused: {len(leaps)} items would become completed in this reply without having been in_progress "
@@ -177,7 +176,7 @@ class TodoList:
         """Bring the open items back into view when the list was not written for some turns."""
         rows = "\n".join(row(item) for item in self.store.items() if item.status in OPEN)
         if rows and self.quiet_turns >= self.remind_after:
-            head = f"No todo_write for {self.quiet_turns} turns: bring the list up to date if it is not."
+            head = f"No todo_write in the last {self.quiet_turns} turns: bring the list up to date if it is not."
             event.agent.history.note("todo", f"{head} Open items:\n{rows}")
             event.agent.show("notice", text=f"  [reminder: {head}]")
             self.quiet_turns = 0

@@ -50,20 +50,20 @@ def test_settle_answers_only_what_is_open(history, load):
     history.add("assistant", [text("ok"), call(number=1), call(number=2), call(number=3)])
     history.add("user", [load("history").result_block(call(number=2), "fine")])
     assert [c["id"] for c in history.open_calls()] == ["toolu_1", "toolu_3"]
-    history.settle(lambda call: f"no {call['id']}")
+    history.settle("no")
     assert history.open_calls() == []
     assert [(b["tool_use_id"], b["content"], b.get("is_error", False)) for b in history.messages[-1]["content"]] == [
         ("toolu_2", "fine", False),
-        ("toolu_1", "no toolu_1", True),
-        ("toolu_3", "no toolu_3", True),
+        ("toolu_1", "no", True),
+        ("toolu_3", "no", True),
     ]
 
 
 def test_settle_does_nothing_where_nothing_is_open(history):
-    history.settle(lambda call: "x")
+    history.settle("x")
     assert history.messages == []
     history.add("user", [text("go")])
-    history.settle(lambda call: "x")
+    history.settle("x")
     assert len(history.messages[0]["content"]) == 1
 
 
@@ -97,3 +97,10 @@ def test_what_was_delivered_is_a_list_of_its_own(history):
     history.add("user", [text("go")])
     history.deliver().clear()
     assert history.messages
+
+
+def test_a_call_that_was_begun_is_not_said_to_be_unstarted(history, load):
+    history.add("assistant", [call(number=1), call(number=2)])
+    history.begin(call(number=1))
+    history.settle("not started")
+    assert [b["content"] for b in history.messages[-1]["content"]] == [load("history").UNKNOWN, "not started"]

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -12,6 +14,10 @@ import pytest
 from conftest import CHAPTERS
 from conftest import ROOT
 from lessons import clean_environment
+
+import offline_model
+
+MECHANISM = "loop"
 
 PAGES = [f"{name}/README.md" for name in CHAPTERS] + ["README.md", "CONTRIBUTING.md", "offline_model/README.md"]
 FENCE = re.compile(r"^```(\S*)[ ]?([^\n]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -68,6 +74,19 @@ def test_excerpts_stand_in_the_files_they_name(page):
             file = (ROOT / page).parent / name
             assert file.exists(), name
             assert stands_in(body, file.read_text(encoding="utf-8")), f"not in {name}:\n{body}"
+
+
+def test_the_conversation_that_the_first_lesson_shows_is_real(chapter):
+    shown = next(json.loads(body) for kind, name, body in blocks(f"{CHAPTERS[0]}/README.md") if name == "conversation")
+    offline = offline_model.start(scenario=CHAPTERS[0])
+    chapter.workspace = offline_model.make_workspace()
+    agent = chapter.agent()
+    agent.model = chapter.load("model").Model(offline_model.MODEL, offline.url, "x", offline)
+    chapter.run(agent, offline.lines[0])
+    text = re.sub(r"toolu_\w+", "toolu_1", json.dumps(agent.history.messages[: len(shown)]))
+    offline.close()
+    shutil.rmtree(chapter.workspace)
+    assert json.loads(text) == shown
 
 
 @pytest.mark.parametrize("page", PAGES)

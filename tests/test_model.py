@@ -343,8 +343,9 @@ def test_ctrl_c_ends_the_answer_and_the_next_one_is_whole(serve):
     ],
     ids=["stays open", "hangs up", "chats on"],
 )
-def test_an_answer_is_over_when_the_message_is(serve, then):
+def test_an_answer_is_over_when_the_message_is(load, serve, then):
     model, _ = serve(stream(HELLO, then=then))
+    new_client(load, model, timeout=SOON / 2, max_retries=0)
     started = time.monotonic()
     assert ask(model).text == "Hello."
     assert time.monotonic() - started < SOON / 2

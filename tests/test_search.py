@@ -432,3 +432,9 @@ def test_a_big_tree_is_searched_in_reasonable_time(agent, workspace):
     assert glob(agent, "**/deep/7/**/file49.py") == ["pack7/deep/7/file49.py"]
     assert grep(agent, "y") == ["[no line matches in 5000 files]"]
     assert time.monotonic() - start < 20
+
+
+def test_a_file_of_keys_is_passed_over(agent, workspace):
+    (workspace / ".env").write_text("KEY=secret\n", encoding="utf-8")
+    (workspace / "a.txt").write_text("KEY=none\n", encoding="utf-8")
+    assert agent.tools["grep"].function(agent, pattern="KEY") == "a.txt:1: KEY=none"
