@@ -7,6 +7,7 @@ messages by hand: everything goes through the few functions here, and each of th
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 UNKNOWN = "Interrupted while it ran: the outcome is unknown. Look at the state of things before you try again."
@@ -85,7 +86,9 @@ def result_block(call: Block, text: str, is_error: bool = False) -> Block:
 
 def reminder(texts) -> str:
     """Return harness text in the mark by which models know that it is not the person who speaks."""
-    return "<system-reminder>\n" + "\n\n".join(texts) + "\n</system-reminder>"
+    # A text that holds the mark could end it, and go on as somebody else.
+    inside = [re.sub(r"</?system-reminder>", "[mark]", text) for text in texts]
+    return "<system-reminder>\n" + "\n\n".join(inside) + "\n</system-reminder>"
 
 
 def clean(value: Any) -> Any:

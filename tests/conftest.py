@@ -17,12 +17,27 @@ import pytest
 ROOT = Path(__file__).resolve().parents[1]
 CHAPTERS = sorted(path.name for path in ROOT.glob("s[0-9][0-9]_*") if (path / "__main__.py").exists())
 sys.path.insert(0, str(ROOT))
+PLACE = ROOT  # where the chapters under test are
 
-gc.disable()
-import anthropic  # noqa: E402, F401
+COPY = os.environ.get("COURSE_UNDER_TEST")  # the folder of a practice copy: it alone is tested, and nothing written into it
+if COPY:
+    CHAPTERS, PLACE = [Path(COPY).name], Path(COPY).parent
+    sys.path.insert(0, str(PLACE))
+    sys.dont_write_bytecode = True
 
-gc.freeze()  # thousands of classes that no collection needs to look at again
-gc.enable()
+
+def import_sdk() -> None:
+    """Import what takes a second; once."""
+    if "anthropic" not in sys.modules:
+        gc.disable()
+        import anthropic  # noqa: F401
+
+        gc.freeze()  # thousands of classes that no collection needs to look at again
+        gc.enable()
+
+
+if not COPY:  # who waits for a check waits only for what it needs
+    import_sdk()
 
 import offline_model  # noqa: E402
 from offline_model.script import Exchange  # noqa: E402
@@ -41,12 +56,12 @@ def walls(tmp_path_factory):
 
 def chapters_with(module: str) -> list[str]:
     """Return the chapters that have the module, in order."""
-    return [name for name in CHAPTERS if (ROOT / name / f"{module}.py").exists()]
+    return [name for name in CHAPTERS if (PLACE / name / f"{module}.py").exists()]
 
 
 def imports_of(chapter: str, module: str) -> set[str]:
     """Return the modules of its chapter that ``module`` imports when it runs."""
-    tree = ast.parse((ROOT / chapter / f"{module}.py").read_text(encoding="utf-8"))
+    tree = ast.parse((PLACE / chapter / f"{module}.py").read_text(encoding="utf-8"))
     found = set()
     for node in tree.body:
         if isinstance(node, ast.ImportFrom) and node.level == 1:
@@ -60,7 +75,7 @@ def text_of(chapter: str, module: str) -> str:
     while waiting:
         name = waiting.pop()
         if name not in seen:
-            seen[name] = (ROOT / chapter / f"{name}.py").read_text(encoding="utf-8")
+            seen[name] = (PLACE / chapter / f"{name}.py").read_text(encoding="utf-8")
             waiting += imports_of(chapter, name)
     return "\0".join(seen[name] for name in sorted(seen))
 
@@ -74,7 +89,7 @@ def pytest_generate_tests(metafunc):
     if "chapter" in metafunc.fixturenames:
         metafunc.parametrize("chapter", chapters_with(mechanism), indirect=True)
     if "load" in metafunc.fixturenames:
-        distinct = {text_of(name, mechanism): name for name in reversed(chapters_with(mechanism))}
+        distinct = {name if COPY else text_of(name, mechanism): name for name in reversed(chapters_with(mechanism))}
         metafunc.parametrize("load", sorted(distinct.values()), indirect=True)
 
 
@@ -97,7 +112,7 @@ class Chapter:
         return importlib.import_module(f"{self.name}.{module}")
 
     def has(self, module: str) -> bool:
-        return (ROOT / self.name / f"{module}.py").exists()
+        return (PLACE / self.name / f"{module}.py").exists()
 
     def agent(self, *exchanges: Exchange, ask: Callable[[str], str] | None = lambda question: "y", **options: Any) -> Any:
         """Return the chapter's agent, connected to an offline model that plays ``exchanges``."""
@@ -121,6 +136,7 @@ def chapter(request, tmp_path):
     """Return the Chapter under test. At the end its history must be one that the API takes, and no script ran short."""
     workspace = tmp_path / "workspace"
     workspace.mkdir()
+    import_sdk()
     chapter = Chapter(request.param, workspace)
     yield chapter
     for server in chapter.servers:

@@ -35,10 +35,12 @@ def clean_environment(home: str) -> dict[str, str]:
 
 
 def normalised(text: str) -> str:
-    """Return ``text`` without what differs from run to run: the port, the workspace's path, and times."""
+    """Return ``text`` without what differs from run to run: the port, the workspace's path, times, and how
+    long a traceback is (each Python has its own)."""
     text = text.replace("\r\n", "\n")
     text = re.sub(r"http://127\.0\.0\.1:\d+", "http://127.0.0.1:<port>", text)
     text = re.sub(r"\S*scratch-\w+", "<workspace>", text)
+    text = re.sub(r"… \d+ lines …  \[exit status 1\]", "… <n> lines …  [exit status 1]", text)  # a traceback
     return re.sub(r"\bin \d+\.\d+s", "in <time>", text)
 
 

@@ -172,12 +172,12 @@ def test_a_prompt_from_a_pipe_and_a_reply_into_one(run, serve):
     )
 
 
-def test_an_error_is_one_line_on_stderr(run, serve):
-    server, environment = serve(talk("go", Step("Never.", fault=Fault(status=401, times=9))))
+def test_an_error_and_what_came_before_it_go_to_stderr(run, serve):
+    server, environment = serve(talk("go", Step("Half an answer.", fault=Fault(status=200))))
     environment["ANTHROPIC_API_KEY"] = "sk-test-0123456789"
     status, out, err = run(LATEST, "go", environment=environment)
     assert (status, out) == (1, "")
-    assert re.search(r"^\[.*refuses the key.*ANTHROPIC_API_KEY.*\]$", err, re.MULTILINE)
+    assert re.search(r"^Half.*\n\[.*is in trouble.*: wait a minute.*\]$", err, re.MULTILINE)
     assert "sk-test" not in err
 
 
@@ -382,7 +382,8 @@ def test_ways_to_leave(start, place):
     keys = ["/exit\r", " exit \r", "quit\r", "q\r", CTRL_D, CTRL_C, "half a line" + CTRL_C]
     terminals = [Terminal(start, (FIRST, LATEST)[number % 2]) for number in range(len(keys))]
     signals = {signal.SIGTERM: Terminal(start, FIRST), signal.SIGHUP: Terminal(start, LATEST)}
-    nohup = Terminal(start, FIRST, on_hang_up="SIG_IGN")
+    (place / "work" / "mine").touch()
+    nohup = Terminal(start, FIRST, "--workdir", str(place / "work"), on_hang_up="SIG_IGN")
     for terminal in [*terminals, *signals.values(), nohup]:
         terminal.expect("> ")
     for terminal, pressed in zip(terminals, keys):
@@ -394,6 +395,7 @@ def test_ways_to_leave(start, place):
     assert [terminal.ends() for terminal in terminals] == [0] * len(keys)
     assert [terminal.ends() for terminal in signals.values()] == [1, 1]
     assert nohup.ends() == 0
+    assert os.listdir(place / "work") == ["mine"]
     assert os.listdir(place / "temporary") == []
 
 
