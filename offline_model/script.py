@@ -21,6 +21,10 @@ from typing import Any
 from . import marks
 
 SCRIPT_ENDS = "(The script of the offline model ends here: it has no reply to what just happened.)"
+SURPRISED = (
+    "I am a script, and at this place I expect all calls to work. One did not: “{}” A model would think of something now; "
+    "I can only stop. Start the lesson again to see how it goes on."
+)
 REMINDER = "<system-reminder>"  # text that begins so is the harness's, never a prompt
 
 
@@ -92,6 +96,7 @@ class Scenario:
     about: str
     exchanges: Sequence[Exchange]
     name: str = "scenario"
+    stops_at_errors: bool = False  # whether an error that no step has in its `when` ends it: a lesson must not pretend
 
 
 def load_scenario(name: str) -> Scenario | None:
@@ -106,7 +111,7 @@ def load_scenario(name: str) -> Scenario | None:
             return None
         raise
     found = module.SCENARIO
-    return Scenario(found.about, found.exchanges, name)
+    return Scenario(found.about, found.exchanges, name, stops_at_errors=True)
 
 
 @dataclass(frozen=True)
@@ -152,6 +157,9 @@ class Run:
         steps = self.scenario.exchanges[exchange].steps
         for index in range(after + 1, len(steps)):
             if _fits(steps[index], came_back, offered):
+                error = _first_error(request["messages"])
+                if error and not steps[index].when and self.scenario.stops_at_errors:
+                    return self._surprised(exchange, error)
                 return self._take(exchange, index)
         return self._ran_short(exchange)
 
@@ -250,6 +258,14 @@ class Run:
             self._used.add(key)
         return Turn(exchange, index, step)
 
+    def _surprised(self, exchange: int, error: str) -> Turn:
+        with self._lock:
+            self.problems.append(f"the script did not expect this error: {_brief(error)!r}")
+        answers = self.scenario.exchanges[exchange].answers
+        wanted = [answer if isinstance(answer, str) else ", ".join(answer) for answer in answers.values()]
+        hint = f" Where you are asked, it wants: {', '.join(wanted)}." if wanted else ""
+        return Turn(-1, -1, Step(SURPRISED.format(_brief(error)) + hint))
+
     def _ran_short(self, exchange: int) -> Turn:
         prompt = self.scenario.exchanges[exchange].says or self.scenario.exchanges[exchange].contains
         with self._lock:
@@ -287,6 +303,17 @@ def _came_back(messages: list[dict]) -> str:
             break
         texts.append("\n".join(_texts(_blocks(message))))
     return "\n".join(reversed(texts)).casefold()
+
+
+def _first_error(messages: list[dict]) -> str:
+    """The first line of the first error among the tool results since the last assistant message, or ""."""
+    for message in reversed(messages):
+        if message["role"] == "assistant":
+            break
+        for block in _blocks(message):
+            if block["type"] == "tool_result" and block.get("is_error"):
+                return next(iter("".join(_texts(_blocks(block))).splitlines()), "an error")
+    return ""
 
 
 def _texts(blocks: list[dict]) -> Iterator[str]:

@@ -35,7 +35,7 @@ def main() -> int:
         if number and signal.getsignal(number) == signal.SIG_DFL:  # under nohup it is ignored
             signal.signal(number, lambda *_: sys.exit(1))  # so that running commands are ended, too
 
-    folder = None
+    folder, before = None, {}
     try:
         prompt, typed = arguments.prompt, sys.stdin is not None and sys.stdin.isatty()
         if not prompt and not typed and sys.stdin is not None:
@@ -45,6 +45,7 @@ def main() -> int:
         if not (prompt or typed or model.script):
             raise ModelError("There is no prompt: give it as an argument or on standard input.")
         folder = open_workspace(arguments.workdir)
+        before = {} if arguments.workdir else contents(folder)
         console.show("notice", text=f"{LESSON} · {model.describe()} · workspace {folder}")
         agent = build(model, folder, console.show, who_to_ask(console, model, typed and not prompt))
         if prompt:
@@ -60,7 +61,7 @@ def main() -> int:
         return 1
     finally:
         if folder and not arguments.workdir:
-            leave_workspace(folder, model)
+            leave_workspace(folder, is_worth_keeping=not model.script and contents(folder) != before)
 
 
 def parse_arguments() -> argparse.Namespace:
@@ -102,15 +103,21 @@ def interactive(agent: Agent, console: Console, model: Model) -> int:
         pass
     suggestions = list(model.script.lines) if model.script else []
     console.line("Leave with /exit. Ctrl-C stops a run." + (" Enter runs the suggestion:" if suggestions else ""), dim=True)
-    first = True
+    first, leaving = True, False
     while True:
         if suggestions:
             console.line(f"Try: {suggestions[0]}", dim=True)
         try:
             line = console.ask("> ").strip()
-        except (EOFError, KeyboardInterrupt):
-            console.line("")
+        except KeyboardInterrupt:
+            if leaving:
+                return 0
+            leaving = True
+            console.line("Ctrl-C once more leaves.", dim=True)
+            continue
+        except EOFError:
             return 0
+        leaving = False
         if not line and first and suggestions:
             line = suggestions[0]
             console.line(f"> {line}")
@@ -118,8 +125,9 @@ def interactive(agent: Agent, console: Console, model: Model) -> int:
             return 0
         if line:
             first = False
-            finish(console, run(agent, line))
-            suggestions = [text for text in suggestions if text != line]
+            outcome = run(agent, line)
+            finish(console, outcome)
+            suggestions = [text for text in suggestions if text != line or outcome.reason != "end_turn"]
 
 
 def play(agent: Agent, console: Console, model: Model) -> int:
@@ -155,12 +163,18 @@ def open_workspace(workdir: Path | None) -> Path:
     return offline_model.make_workspace()
 
 
-def leave_workspace(folder: Path, model: Model) -> None:
-    """Remove a scratch workspace, unless a real model worked in it."""
-    if model.script:
-        shutil.rmtree(folder, ignore_errors=True)
-    else:
+def contents(folder: Path) -> dict[Path, tuple[int, int]]:
+    """Return the files below ``folder``, each with its size and the time of its last change."""
+    files = [path for path in folder.rglob("*") if path.is_file() and not path.is_symlink()]
+    return {path: (path.stat().st_size, path.stat().st_mtime_ns) for path in files}
+
+
+def leave_workspace(folder: Path, is_worth_keeping: bool) -> None:
+    """Remove a scratch workspace, unless a real model changed something in it."""
+    if is_worth_keeping:
         print(f"The workspace is kept: {folder}", file=sys.stderr)
+    else:
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 if __name__ == "__main__":

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sys
 import unicodedata
 from typing import Any
 from typing import TextIO
 
-WIDTH = 110  # characters of a tool line; the rest of a long command or result is not shown
+WIDTH = 110  # characters of a tool line where no terminal says how wide it is; the rest is not shown
+INDENT = 8  # what stands around a tool line
 ERROR_WIDTH = 220  # characters of an error, which tells most in its first line
 DIM, PLAIN = "\x1b[2m", "\x1b[0m"
 
@@ -25,11 +27,13 @@ class Console:
         self.words: TextIO | None = sys.stdout if not one_shot or sys.stdout.isatty() else None
         self.held = ""
         self.at_line_start = True
+        self.drawn = False
+        self.width = max(40, shutil.get_terminal_size().columns - INDENT) if self.side.isatty() else WIDTH
         if os.name == "nt":
             os.system("")  # makes the Windows console understand colour
 
     def show(self, kind: str, **data: Any) -> None:
-        """Show one thing. Known kinds: text, thinking, tool_call, tool_result, notice, discard, question."""
+        """Show one thing. Kinds are text, thinking, tool_call, tool_result, notice, discard; any other is drawn as it is."""
         if kind == "text" and self.words is None:
             self.held += data["text"]
         elif kind == "text":
@@ -37,13 +41,17 @@ class Console:
         elif kind == "thinking":
             self.write(self.side, data["text"], dim=True)
         elif kind == "tool_call":
-            self.line(f"  {data['call']['name']}  {decisive(data['call']['input'])}")
+            self.line(f"  {data['call']['name']}  {decisive(data['call']['input'], self.width)}")
         elif kind == "tool_result":
-            self.line(f"    {first_line(data['text']) if data['is_error'] else in_short(data['text'])}", dim=True)
+            if not self.drawn:  # what a tool has drawn itself needs no second line
+                shown = first_line(data["text"]) if data["is_error"] else in_short(data["text"], self.width)
+                self.line(f"    {shown}", dim=True)
+            self.drawn = False
         elif kind == "discard":
             self.line(f"  [thrown away, and asked again: {data['reason']}]", dim=True)
         else:
             self.line(data.get("text", ""))
+            self.drawn = kind != "notice"
 
     def line(self, text: str, dim: bool = False) -> None:
         """Write ``text`` on lines of its own."""
@@ -73,7 +81,11 @@ class Console:
         for line in above:
             self.line(line)
         if self.side is sys.stdout:
-            return input(harmless(last))
+            try:
+                return input(harmless(last))
+            except (EOFError, KeyboardInterrupt):
+                self.line("")  # the cursor stands behind the question
+                raise
         self.write(self.side, last)  # input() would write to stdout, which is for the answer
         typed = sys.stdin.readline()
         if not typed:
@@ -81,20 +93,19 @@ class Console:
         return typed.rstrip("\n")
 
 
-def decisive(arguments: dict[str, Any]) -> str:
+def decisive(arguments: dict[str, Any], width: int) -> str:
     """Return the argument that tells most, on one line: the command, the path, the pattern."""
     value = next(iter(arguments.values()), "")
     text = f"{len(value)} items" if isinstance(value, list) else str(value)
-    return shortened(" ".join(text.split()), WIDTH)
+    return shortened(" ".join(text.split()), width)
 
 
-def in_short(text: str) -> str:
-    """Return the first and the last line of a result, and how many there are."""
-    lines = text.strip().splitlines() or [""]
-    if len(lines) == 1:
-        return shortened(lines[0], WIDTH)
-    between = f"  … {len(lines)} lines …  " if len(lines) > 2 else "  "
-    return shortened(lines[0], WIDTH // 2) + between + shortened(lines[-1], WIDTH // 2)
+def in_short(text: str, width: int) -> str:
+    """Return the line of a result that tells most: the first, or before a mark such as [exit status 0] the last."""
+    lines = [line for line in text.expandtabs(4).splitlines() if line.strip()] or [""]
+    end = f"  {lines.pop()}" if lines[-1].startswith("[") and len(lines) > 1 else ""
+    more = f"  (and {len(lines) - 1} more)" if len(lines) > 1 else ""
+    return shortened(lines[-1 if end else 0].strip(), width - len(more + end)) + more + end
 
 
 def first_line(text: str) -> str:

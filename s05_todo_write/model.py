@@ -178,6 +178,8 @@ def new_client(url: str, key: str) -> Any:
         valid = valid and url.isprintable() and " " not in url
     except ValueError:
         valid = False
+    if valid and parts.path.rstrip("/").endswith("/v1"):
+        raise ModelError(f"ANTHROPIC_BASE_URL is {url!r}: leave /v1 out, the SDK adds it.")
     if not valid:
         raise ModelError(f"ANTHROPIC_BASE_URL is {url!r}, which is no address: it should look like {DEFAULT_URL}.")
     is_local = parts.hostname in ("127.0.0.1", "localhost", "::1")

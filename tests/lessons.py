@@ -40,7 +40,7 @@ def normalised(text: str) -> str:
     text = text.replace("\r\n", "\n")
     text = re.sub(r"http://127\.0\.0\.1:\d+", "http://127.0.0.1:<port>", text)
     text = re.sub(r"\S*scratch-\w+", "<workspace>", text)
-    text = re.sub(r"… \d+ lines …  \[exit status 1\]", "… <n> lines …  [exit status 1]", text)  # a traceback
+    text = re.sub(r"\(and \d+ more\)  \[exit status 1\]", "(and <n> more)  [exit status 1]", text)  # a traceback
     return re.sub(r"\bin \d+\.\d+s", "in <time>", text)
 
 
@@ -48,7 +48,8 @@ def main() -> None:
     for chapter in sys.argv[1:] or CHAPTERS:
         done = play(chapter)
         if done.returncode:
-            sys.exit(f"{chapter} ended with {done.returncode}: {done.stderr.decode('utf-8', 'replace')}")
+            told = (done.stderr or done.stdout).decode("utf-8", "replace")[-500:]
+            sys.exit(f"{chapter} ended with {done.returncode}. Are the packages installed for {sys.executable}? {told}")
         (ROOT / chapter / "expected.txt").write_text(normalised(done.stdout.decode("utf-8")), encoding="utf-8", newline="\n")
         print(f"{chapter}/expected.txt written")
 

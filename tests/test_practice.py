@@ -298,18 +298,23 @@ def test_a_solution_is_put_in_its_place():
 
 
 TESTS = '''\
+import importlib
+
 import pytest
-from s05_todo_write.sums import Sums, end, half
+
+
+def sums():
+    return importlib.import_module("s05_todo_write.sums")
 
 
 @pytest.mark.parametrize("numbers", [[], [1, 2], [5]])
 def test_T1_numbers_add_up(numbers):
-    total = Sums.total(numbers)
+    total = sums().Sums.total(numbers)
     assert 0 <= total and total == {0: 0, 2: 3, 1: 5}[len(numbers)]
 
 
 def check(number):
-    assert half(2 * number) == number
+    assert sums().half(2 * number) == number
 
 
 def test_half():
@@ -319,15 +324,15 @@ def test_half():
 
 def test_half_is_whole():
     with pytest.raises(TypeError):
-        half("x")
+        sums().half("x")
 
 
 def test_end():
-    assert "end" in end()
+    assert "end" in sums().end()
 
 
 def test_more():
-    assert end() == "end" and half(9) == 4
+    assert sums().end() == "end" and sums().half(9) == 4
 '''
 
 
@@ -372,6 +377,116 @@ def sure(course: Course, *arguments: str, status: int = 0) -> str:
 # What a learner reads.
 
 TALK = """\
+Each copy begins with everything before it solved, so nothing is missing from the earlier chapters.
+practice/s05_todo_write is the chapter without the bodies of these functions. Write them, in this order:
+
+  Sums.total  sums.py
+  half        sums.py
+  end         sums.py
+
+Each says what is wanted. The lesson is s05_todo_write/README.md.
+See what is next   python3 learn.py check s05
+at each save       python3 learn.py check s05 --watch
+=====
+practice/s05_todo_write is there already, and stays as it is.
+Go on with      python3 learn.py check s05
+or begin anew   python3 learn.py practice s05 --reset   (keeps what is there beside it)
+=====
+s05_todo_write: 0 of 3 functions pass
+  next    Sums.total  sums.py
+  later   half        sums.py
+  later   end         sums.py
+
+Next: Sums.total (sums.py, line 12)
+Wanted: Add "all" up.
+
+It is still to be written. A test that waits for it (tests/test_sums.py:12):
+  Numbers add up.
+    total = sums().Sums.total(numbers)
+    with numbers = []
+
+A hint: python3 learn.py check s05 --hint
+=====
+s05_todo_write: 0 of 3 functions pass
+  next    Sums.total  sums.py
+  later   half        sums.py
+  later   end         sums.py
+
+Next: Sums.total (sums.py, line 12)
+Wanted: Add "all" up.
+
+This test fails (tests/test_sums.py:13):
+  Numbers add up.
+    total = sums().Sums.total(numbers)
+    assert 0 <= total and total == {0: 0, 2: 3, 1: 5}[len(numbers)]
+    with numbers = [1, 2]
+  expected: 3
+  came:     1
+
+A hint: python3 learn.py check s05 --hint
+=====
+Next: Sums.total (sums.py)
+
+Hint 1 of 2: Look.
+
+One more: python3 learn.py check s05 --hint
+=====
+Next: Sums.total (sums.py)
+
+Hint 2 of 2: So.
+
+=====
+sums.py, line 12 is no Python: expected ':'
+    def total(numbers)
+=====
+s05_todo_write: 1 of 3 functions pass
+  passes  Sums.total  sums.py
+  next    half        sums.py
+  later   end         sums.py
+
+Next: half (sums.py, line 19)
+Wanted: Half of it.
+
+This test fails (tests/test_sums.py:22):
+  The half of the double is the number itself.
+    check(4)
+  checked by assert sums().half(2 * number) == number
+  expected: 4
+  came:     6
+
+A hint: python3 learn.py check s05 --hint
+=====
+All functions pass their own tests. Now the mechanism's other tests (1) ...
+
+s05_todo_write: 3 of 3 functions pass
+  passes  Sums.total  sums.py
+  passes  half        sums.py
+  passes  end         sums.py
+
+All 3 functions pass their own tests, but another test of the mechanism does not.
+
+This test fails (tests/test_sums.py:35):
+  More.
+    assert sums().end() == "end" and sums().half(9) == 4
+  expected: 'end'
+  came:     'end.'
+
+All of it: python3 learn.py check s05 --verbose
+=====
+learn.py: Not all tests passed at the last check of practice/s05_todo_write: see python3 learn.py check s05. To see the chapter's own solution all the same: python3 learn.py diff s05 --practice --show-solution
+=====
+All functions pass their own tests. Now the mechanism's other tests (1) ...
+
+s05_todo_write: 3 of 3 functions pass
+  passes  Sums.total  sums.py
+  passes  half        sums.py
+  passes  end         sums.py
+
+All 3 functions pass, and so do the mechanism's other tests (1).
+Compare with the chapter's own: python3 learn.py diff s05 --practice
+=====
+practice/s05_todo_write -> s05_todo_write: 1 changed, +18 -5 lines
+  changed  sums.py                  +18 -5
 """
 
 
@@ -381,11 +496,11 @@ def test_a_learner_is_led_through_a_practice(learner):
         path = learner.folder / "s05_todo_write" / name
         path.write_bytes(path.read_bytes().replace(b"\n", b"\r\n"))
     shown = [sure(learner, "practice", "s05", "--from-chapter"), sure(learner, "practice", "s05")]
-    assert sure(learner, "list").count("[0 of 3 written]") == 1
+    assert sure(learner, "list").count("[practice: 0 of 3]") == 1
     shown.append(sure(learner, "check", "s05", status=1))
     assert (learner.folder / SUMS).read_bytes().count(b"\r\n") == copies.read(learner.folder / SUMS).count("\n")
     write_function(learner, "Sums.total", "@staticmethod\ndef total(numbers):\n    return sum(numbers[:1])")
-    shown += [sure(learner, "check", status=1), *(sure(learner, "check", "s05", "--hint", status=1) for _ in range(3))]
+    shown += [sure(learner, "check", status=1), *(sure(learner, "check", "s05", "--hint", status=1) for _ in range(2))]
     write_function(learner, "Sums.total", "@staticmethod\ndef total(numbers)\n    return sum(numbers)")
     shown.append(sure(learner, "check", "s05", status=1))
     shutil.rmtree(learner.folder / "practice")
@@ -393,15 +508,262 @@ def test_a_learner_is_led_through_a_practice(learner):
     write_function(learner, "Sums.total", "@staticmethod\ndef total(numbers):\n    return sum(numbers)")
     write_function(learner, "half", "def half(number):\n    return number - number % 3")
     shown.append(sure(learner, "check", "s05", status=1))
-    assert sure(learner, "list").count("[1 of 3 written]") == 1
+    assert sure(learner, "list").count("[practice: 1 of 3]") == 1
     write_function(learner, "half", "def half(number):\n    return number // 2")
     write_function(learner, "end", "def end():\n    return 'end.'")
     shown += [sure(learner, "check", "s05", status=1), learner.start("diff", "s05", "--practice").stderr]
     write_function(learner, "end", "def end():\n    return 'end'")
     shown.append(sure(learner, "check", "s05"))
     shown.append("".join(sure(learner, "diff", "s05", "--practice").splitlines(keepends=True)[:2]))
-    assert sure(learner, "list").count("[solved]") == 1
+    assert sure(learner, "list").count("[practice: solved]") == 1
     text = "=====\n".join(shown).replace("python learn.py", "python3 learn.py")
-    print(text)
     assert text == TALK
     assert not list((learner.folder / "practice").rglob("__pycache__"))
+
+
+def test_hints_are_given_one_by_one_and_stay():
+    given: dict[str, int] = {}
+    told = [commands.give_hint(as_function(HALF), given, "more") for _ in range(4)]
+    assert told[0] == ["Next: half (sums.py)", "", "Hint 1 of 2: See.", "", "One more: more"]
+    assert told[1] == ["Next: half (sums.py)", "", "Hint 2 of 2: Thus.", ""]
+    assert told[2] == told[3] and told[2][2:4] == ["Hint 1 of 2: See.", "Hint 2 of 2: Thus."] and given == {"half": 2}
+
+
+def test_verbose_shows_what_pytest_says(learner):
+    sure(learner, "practice", "s05")
+    shown = sure(learner, "check", "s05", "--verbose", status=1)
+    assert "= FAILURES =" in shown and "NotImplementedError: Sums.total" in shown
+    assert shown.count("test session starts") == 1 and "\nNext: Sums.total" in shown
+
+
+def test_what_is_missing_is_said(course):
+    done = course.start("check", "s05")
+    assert done.returncode == 1 and "Make one: " in done.stderr and "practice s05\n" in done.stderr
+    assert "There is no practice copy yet" in course.start("check").stderr
+    assert "has no practice yet" in course.start("practice", "s02").stderr
+    assert "has no practice yet" in course.start("check", "s02").stderr
+    assert course.start("check", "s05", "--hnt").returncode == course.start("check", "s05", "s02").returncode == 2
+    assert course.start("practice").returncode == course.start("diff", "--practice").returncode == 2
+    assert course.start("diff", "s05", "--show-solution").returncode == 2
+    assert course.start("check", "s05", "--hint", "--watch").returncode == 2
+    assert not (course.folder / ".venv").exists(), "nothing is installed for that"
+    course.write("s05_todo_write/practice.json", "{")
+    assert "practice.json cannot be read" in course.start("practice", "s05").stderr
+    course.write("s05_todo_write/practice.json", json.dumps({"functions": [{**HALF, "name": "gone"}]}))
+    assert "sums.py has no gone" in course.start("practice", "s05").stderr
+    assert list((course.folder / "practice").iterdir()) == [], "a copy is there whole or not at all"
+
+
+# Nothing is lost.
+
+
+def test_work_is_never_overwritten(course, monkeypatch, capsys):
+    sure(course, "practice", "s05")
+    course.write(SUMS, "mine")
+    sure(course, "practice", "s05")
+    assert course.read(SUMS) == "mine"
+    done = course.start("practice", "s05", "--reset")
+    assert done.returncode == 1 and "--reset --yes" in done.stderr and course.read(SUMS) == "mine"
+
+    monkeypatch.setattr("sys.stdin", type("Terminal", (), {"isatty": lambda self: True})())
+    told = {"reset": True, "yes": False, "from_chapter": False}
+    for answer, begun in (("", False), ("n", False), ("y", True), ("YES ", True)):
+        monkeypatch.setattr("builtins.input", lambda question, answer=answer: answer)
+        course.write(SUMS, "mine")
+        status = commands.practice(course.folder, "s05_todo_write", "learn", **told)
+        assert (status == 0) == begun == (course.read(SUMS) != "mine")
+        assert ("Nothing was changed." in capsys.readouterr().out) != begun
+    course.write(SUMS, "mine")
+    assert "What was there is now in practice/s05_todo_write-2" in sure(course, "practice", "s05", "--reset", "--yes")
+    kept = [path for path in (course.folder / "practice").iterdir() if path.name != "s05_todo_write"]
+    assert len(kept) == 3 and all((path / "sums.py").read_text(encoding="utf-8") == "mine" for path in kept)
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", "null", '{"s05_todo_write": 3}', '{"s05_todo_write": {"passed": 3, "hints": [1]}}'])
+def test_a_damaged_file_of_progress_is_as_good_as_none(course, text):
+    sure(course, "practice", "s05")
+    course.write(progress.FILE, text)
+    assert "[practice: 0 of 3]" in sure(course, "list")
+    entry = progress.of(course.folder, "s05_todo_write")
+    assert entry == {"passed": [], "all": False, "hints": {}}
+    progress.save(course.folder, "s05_todo_write", {**entry, "passed": ["half", "gone"]})
+    assert "[practice: 1 of 3]" in sure(course, "list")
+    assert list(course.folder.glob(progress.FILE + "*")) == [course.folder / progress.FILE]
+    (course.folder / progress.FILE).unlink()
+    assert "[practice: 0 of 3]" in sure(course, "list")
+    progress.save(course.folder / "gone", "s05_todo_write", entry)  # what cannot be written is no failure
+
+
+# What a learner writes may do anything.
+
+QUICK = checks.Limits(test_seconds=2, total_seconds=30, printed=1_000_000)
+
+
+def with_total(body: str) -> bytes:
+    return copies.replace(ADDING, "Sums.total", f"@staticmethod\ndef total(numbers):\n    {body}\n").encode("utf-8")
+
+
+def judged(course: Course, *contents: bytes | None, limits: checks.Limits = QUICK) -> list[str]:
+    """Check a copy for each content of sums.py (None: it is not there), in one run. Returns what is said about each."""
+    outcomes, states = [], []
+    for number, content in enumerate(contents):
+        copy = course.folder / "practice" / str(number) / "s05_todo_write"
+        shutil.rmtree(copy.parent, ignore_errors=True)
+        copies.make(course.folder / "s05_todo_write", copy, COMMAND, set())
+        (copy / "sums.py").unlink()
+        if content is not None:
+            (copy / "sums.py").write_bytes(content)
+        outcome = checks.Outcome("s05_todo_write", copy, copies.functions(course.folder / "s05_todo_write"))
+        states.append(checks.plan(course.folder, outcome))
+        outcomes.append(outcome)
+    run = checks.Run(course.folder, sys.executable, outcomes[0].functions, [state for state in states if state], limits)
+    if run.states:
+        run.start()
+    told = []
+    for outcome, state in zip(outcomes, states):
+        if state:
+            checks.read(outcome, run, run.states.index(state))
+        assert not outcome.all_pass
+        lines = checks.report(outcome, "learn")
+        assert len(lines) < 25 and all(len(line) < 300 and line.isprintable() for line in lines), lines
+        assert str(course.folder) not in "\n".join(lines)
+        told.append("\n".join(lines))
+    return told
+
+
+@pytest.mark.parametrize(("body", "said"), [
+    ("while True: pass", "took longer than 2 seconds"),
+    ("while True: print('x' * 999)", "printed more than 1,000,000 bytes"),
+    ("import os; os._exit(0)", "ended Python (exit status 0)"),
+    ("raise KeyboardInterrupt", "ended Python (exit status 2)"),
+    ("import os, signal; os.killpg(0, signal.SIGKILL)", "ended Python (signal 9)"),
+    ("import os; os.closerange(0, 99)", "ended Python"),
+])
+def test_a_run_that_is_stopped_names_the_test(course, body, said):
+    if os.name == "nt" and "killpg" in body:
+        return
+    [told] = judged(course, with_total(body))
+    assert said in told
+    assert "\n    tests/test_sums.py::test_T1_numbers_add_up[numbers0]" in told
+    assert ("It was in sums.py, line 13, in total: is there a loop that does not end?" in told) == ("pass" in body)
+
+
+def test_a_run_has_a_limit_in_total(course):
+    [told] = judged(course, with_total("while True: pass"), limits=checks.Limits(total_seconds=2))
+    assert "had not ended after 2 seconds in total" in told
+    assert "\n    tests/test_sums.py::test_T1_numbers_add_up[numbers0]" in told
+
+
+def test_an_import_without_end_is_stopped(course):
+    [told] = judged(course, b"while True: pass\n")
+    assert "The check was stopped: the import of sums.py took longer than 2 seconds." in told
+
+
+def test_what_goes_wrong_is_told_in_a_few_lines(course):
+    sleep = "import time; time.sleep(60)"
+    cases = {
+        "raise SystemExit(0)": "\n  came:     SystemExit: 0\n",
+        "return 'x' * 10**7": "came:     TypeError: '<=' not supported",
+        "return type('Odd', (int,), {'__repr__': lambda self: 1 / 0})(7)": "Odd, whose repr raises ZeroDivisionError",
+        "raise ValueError('\\x1b[31m\\udc80\\n' * 10**6)": r"  came:     ValueError: \x1b[31m\udc80\n\x1b[31m",
+        "import sys; sys.stdout.buffer.write(b'\\xff\\x1b'); return 5": "\n  expected: 0\n  came:     5\n",
+        "return input()": "\n  came:     EOFError",
+        "open(__file__ + '.gone')": "No such file or directory: 'sums.py.gone'",
+        f"import threading; threading.Thread(target=exec, args=({sleep!r},)).start()": "came:     TypeError",
+        f"import subprocess, sys; subprocess.Popen([sys.executable, '-c', {sleep!r}])": "came:     TypeError",
+        "return Sums.total(numbers)": "\n  came:     RecursionError",
+        "x = 1\n    raise NotImplementedError('Sums.total: Add \"all\" up.  (x)')":
+            "The error is still in it: take out the line that raises",
+    }
+    begun = time.monotonic()
+    for (body, said), told in zip(cases.items(), judged(course, *map(with_total, cases))):
+        assert said in told, body
+    assert time.monotonic() - begun < 30, "a thread or a child that goes on is not waited for"
+
+
+def test_what_takes_too_much_memory_fails(course):
+    if sys.platform == "linux":  # elsewhere the time limit has to do
+        [told] = judged(course, with_total("return [0] * 10**9"), limits=checks.Limits())
+        assert "\n  came:     MemoryError\n" in told
+
+
+def test_a_module_that_cannot_be_imported_is_told_as_such(course):
+    cases = {
+        b"a = 1\nb = c\n": "sums.py, line 2, cannot be imported: NameError: name 'c' is not defined",
+        b"import sys\nsys.exit(3)\n": "sums.py, line 2, cannot be imported: SystemExit: 3",
+        b"from .nothing import x\n": "sums.py, line 1, cannot be imported: ModuleNotFoundError: No module named 's05",
+        b"def total(:\n": "sums.py, line 1 is no Python: invalid syntax",
+        b"a = 1\n# \xe9\n": "sums.py is not in UTF-8, line 2: save it with that encoding.",
+        b"a = '\0'": "sums.py",
+        None: "sums.py cannot be read",
+        ADDING.replace("def total", "def totals").encode("utf-8"): "sums.py has no function Sums.total any more",
+        b"\xef\xbb\xbf" + with_total("return 8"): "\n  came:     8\n",
+    }
+    for (content, said), told in zip(cases.items(), judged(course, *cases)):
+        assert said in told
+    [told] = judged(course, b"import sys\nsys.exit(3)\n")
+    assert "sums.py, line 2, cannot be imported: SystemExit: 3" in told
+
+
+def test_old_bytecode_is_not_run(course):
+    """Saved twice within a second, with the same size: bytecode would not notice."""
+    copy = course.folder / "practice" / "s05_todo_write"
+    copies.make(course.folder / "s05_todo_write", copy, COMMAND, set())
+    for number in (1, 2):
+        (copy / "sums.py").write_text(ADDING.replace("found = 0", f"found = {number}"), encoding="utf-8")
+        os.utime(copy / "sums.py", (1_700_000_000, 1_700_000_000))
+        if number == 1:  # a learner's own run leaves bytecode
+            subprocess.run([sys.executable, "-c", "import s05_todo_write.sums"], cwd=copy.parent, env=environment(), check=True)
+    assert list(copy.rglob("sums*.pyc"))
+    outcome = checks.check(course.folder, sys.executable, "s05_todo_write", copy, limits=QUICK)
+    assert "  came:     2" in checks.report(outcome, "learn")
+
+
+# Watching.
+
+
+def test_a_save_is_checked_until_ctrl_c(learner):
+    if os.name == "nt":
+        return  # nothing can press Ctrl-C there for one process alone
+    sure(learner, "practice", "s05")
+    command = [sys.executable, str(learner.folder / "learn.py"), "check", "s05", "--watch"]
+    options = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True, "encoding": "utf-8"}
+    with subprocess.Popen(command, env=environment(PYTHONIOENCODING="utf-8"), **options) as process:
+
+        def until(part: str) -> str:
+            seen = ""
+            while part not in seen:
+                line = process.stdout.readline()
+                assert line, seen
+                seen += line
+            return seen
+
+        assert "Watching practice/s05_todo_write" in until("Next: Sums.total")
+        until("A hint")
+        (learner.folder / SUMS).write_text("def (\n", encoding="utf-8")
+        assert "\x1b" not in until("is no Python")
+        (learner.folder / SUMS).write_text(ADDING, encoding="utf-8")
+        until("Compare with the chapter's own")
+        time.sleep(0.3)
+        process.send_signal(signal.SIGINT)
+        assert "No longer watching." in process.stdout.read()
+        assert process.wait() == 0
+
+
+def test_ctrl_c_ends_a_check_and_what_it_runs(learner):
+    if os.name == "nt":
+        return
+    sure(learner, "practice", "s05")
+    mark = learner.folder / "begun"
+    body = f"import pathlib, os\n    pathlib.Path({str(mark)!r}).write_text(str(os.getpid()))\n    while True: pass"
+    write_function(learner, "Sums.total", f"@staticmethod\ndef total(numbers):\n    {body}")
+    command = [sys.executable, str(learner.folder / "learn.py"), "check", "s05"]
+    with subprocess.Popen(command, env=environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        deadline = time.monotonic() + 30
+        while not (mark.exists() and mark.read_text()) and time.monotonic() < deadline:
+            time.sleep(0.02)
+        process.send_signal(signal.SIGINT)
+        _, told = process.communicate(timeout=30)
+    assert process.returncode == 130 and "Interrupted" in told and "Traceback" not in told
+    with pytest.raises(ProcessLookupError):
+        os.kill(int(mark.read_text()), 0)

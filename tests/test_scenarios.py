@@ -30,7 +30,7 @@ def played(request, capsys):
     status = main.play(agent, screen, connected)
     yield name, agent, server, status
     server.close()
-    main.leave_workspace(workspace, connected)
+    main.leave_workspace(workspace, is_worth_keeping=False)
 
 
 def test_the_script_is_played_to_its_end(played):
@@ -70,3 +70,19 @@ def test_what_is_printed_is_what_is_stored(name):
     assert done.returncode == 0
     stored = (ROOT / name / "expected.txt").read_text(encoding="utf-8")
     assert normalised(done.stdout.decode("utf-8")) == stored
+
+
+@pytest.mark.parametrize("name", CHAPTERS)
+@pytest.mark.parametrize("answer", ["n", "please do it another way"])
+def test_a_lesson_claims_nothing_that_was_refused(name, answer, capsys):
+    """Whoever says no to everything sees the script stop, not a model that reports work that was not done."""
+    load = lambda part: importlib.import_module(f"{name}.{part}")  # noqa: E731
+    if not hasattr(load("__main__"), "who_to_ask"):
+        return  # before there are permissions nobody is asked
+    workspace = offline_model.make_workspace()
+    with offline_model.start(scenario=name) as server:
+        model = load("model").Model(offline_model.MODEL, server.url, "x", server)
+        agent = load("harness").build(model, workspace, lambda kind, **data: None, lambda question: answer)
+        outcome = load("loop").run(agent, server.lines[0])
+    load("__main__").leave_workspace(workspace, is_worth_keeping=False)
+    assert "I am a script" in outcome.text and "it wants:" in outcome.text

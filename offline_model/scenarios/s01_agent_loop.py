@@ -32,7 +32,7 @@ SCENARIO = Scenario(
                         Call("bash", command="cat CHANGES.md"),
                     ],
                 ),
-                Step("CHANGES.md is there, with one line: the tests were checked and pass."),
+                Step("CHANGES.md is there, with the line that you wanted."),
             ],
         ),
     ],

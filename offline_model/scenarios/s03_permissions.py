@@ -26,7 +26,7 @@ SCENARIO = Scenario(
                 ),
                 Step(
                     "No copy then. A link from the manual does as well.",
-                    when="said no",
+                    when="the person",
                     calls=[
                         Call(
                             "edit_file",
@@ -45,9 +45,13 @@ SCENARIO = Scenario(
             says="Which files are there now?",
             steps=[
                 Step(calls=[Call("bash", command="ls; touch canary")]),
-                Step("Six files, a folder, and canary: nobody stopped that.", unless="said no", extra=True),
-                Step("Listing is all I need: glob can do that.", when="said no", calls=[Call("glob", pattern="**/*")]),
-                Step("Six files: the program, its store, its tests, README.md, CHANGELOG.md and docs/usage.md."),
+                Step("And now there is a file named canary: nobody stopped that.", unless="the person", extra=True),
+                Step("Listing is all I need: glob can do that.", when="the person", calls=[Call("glob", pattern="**/*")]),
+                Step(
+                    "Six files: the program, its store, its tests, README.md, CHANGELOG.md and docs/usage.md.",
+                    when="CHANGELOG.md",
+                ),
+                Step("Five files: the program, its store, its tests, README.md and docs/usage.md.", extra=True),
             ],
             answers={"touch canary": "n"},
         ),
