@@ -1,0 +1,10 @@
+# must fail: tests/test_tools.py::test_a_tool_error_reaches_the_model_in_its_own_words
+def execute(agent: Agent, tool: Tool, arguments: dict[str, Any]) -> tuple[Result, bool]:
+    """Run ``tool``. Returns its result, and whether that is an error: whatever it raises becomes one."""
+    try:
+        returned = tool.function(agent, **arguments)
+    except ToolError as error:
+        returned = str(error)
+    except Exception as error:
+        returned = f"{tool.name} failed with {type(error).__name__}: {error}. Try it another way."
+    return returned if isinstance(returned, Result) else Result(str(returned)), False

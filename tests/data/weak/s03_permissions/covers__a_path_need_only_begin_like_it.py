@@ -1,0 +1,6 @@
+# must fail: tests/test_permissions.py::test_what_a_pattern_for_a_path_covers
+def covers(rule: Rule, part: tuple) -> bool:
+    """Whether an allow rule with a pattern is enough for a part."""
+    if rule.words:
+        return rule.words == (part if rule.only else part[: len(rule.words)])
+    return bool(rule.path and part and rule.path.match(part[0]))

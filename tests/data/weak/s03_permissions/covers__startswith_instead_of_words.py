@@ -1,0 +1,8 @@
+# must fail: tests/test_permissions.py::test_what_a_rule_for_a_command_covers
+def covers(rule: Rule, part: tuple) -> bool:
+    """Whether an allow rule with a pattern is enough for a part."""
+    if rule.words:
+        command = " ".join(word.text for word in part)
+        allowed = " ".join(word.text for word in rule.words)
+        return command == allowed if rule.only else command.startswith(allowed)
+    return bool(rule.path and part and rule.path.fullmatch(part[0]))

@@ -1,0 +1,11 @@
+# must fail: tests/test_permissions.py::test_links_are_followed
+def names_of(workspace: Path, path: str) -> tuple[str, ...]:
+    """Return a file's real name in the workspace, then its other names. Raises ToolError if it is not in there."""
+    try:
+        names = [resolve(workspace, path).relative_to(workspace).as_posix()]
+    except ValueError:
+        raise ToolError(f"{path!r} cannot be the name of a file: give a path inside the workspace.") from None
+    as_written = Path(os.path.normpath(workspace / path))  # a link has a name of its own
+    if as_written.is_relative_to(workspace):
+        names.insert(0, as_written.relative_to(workspace).as_posix())
+    return (*names, *map(alike, names))

@@ -1,0 +1,9 @@
+# must fail: tests/test_todo.py::test_reminds_after_three_turns_without_a_write
+def remind(self, event: BeforeModel) -> None:
+    """Bring the open items back into view when the list was not written for some turns."""
+    rows = "\n".join(row(item) for item in self.store.items() if item.status in OPEN)
+    if rows and self.quiet_turns > self.remind_after:
+        head = f"No todo_write in the last {self.quiet_turns} turns: bring the list up to date if it is not."
+        event.agent.history.note("todo", f"{head} Open items:\n{rows}")
+        event.agent.show("notice", text=f"  [reminder: {head}]")
+        self.quiet_turns = 0
