@@ -379,7 +379,7 @@ def test_enter_runs_the_suggestion_and_an_empty_line_does_nothing(start, place):
 def test_ways_to_leave(start, place):
     if not POSIX:
         return
-    keys = ["/exit\r", " exit \r", "quit\r", "q\r", CTRL_D, CTRL_C + CTRL_C, "half a line" + CTRL_C + CTRL_D]
+    keys = ["/exit\r", " exit \r", "quit\r", "q\r", CTRL_D, CTRL_C, "half a line" + CTRL_C]
     terminals = [Terminal(start, (FIRST, LATEST)[number % 2]) for number in range(len(keys))]
     signals = {signal.SIGTERM: Terminal(start, FIRST), signal.SIGHUP: Terminal(start, LATEST)}
     (place / "work" / "mine").touch()
@@ -388,6 +388,10 @@ def test_ways_to_leave(start, place):
         terminal.expect("> ")
     for terminal, pressed in zip(terminals, keys):
         terminal.type(pressed)
+    for terminal, second in zip(terminals[-2:], (CTRL_C, CTRL_D)):
+        terminal.expect("once more")  # one Ctrl-C too many must not end the conversation
+        terminal.expect("> ")
+        terminal.type(second)
     for number, terminal in signals.items():
         terminal.process.send_signal(number)
     nohup.process.send_signal(signal.SIGHUP)
