@@ -14,12 +14,14 @@ from .history import Block
 from .history import reminder
 from .history import result_block
 from .history import text_block
+from .shell import MAX_TIMEOUT
 from .shell import TIMEOUT
 
 NOT_STARTED = "Not started: the run ended before this call was begun."
 CUT_OFF = "Not run: your reply was cut off in the middle of this call. Make the call again, in a shorter reply."
 INTERRUPTED = "Before this message the person interrupted you: what you were doing may be unfinished."
 NO_PROMPT = "The prompt is empty: say what to do."
+EMPTY = "The model gave an empty answer: ask it again, or in other words."
 GO_ON = "Your answer was empty. Please go on, or say how it ended."
 
 
@@ -93,7 +95,7 @@ def converse(agent: Agent, prompt: str, outcome: Outcome) -> None:
             continue
 
         if reply.text.strip() or turn == 1 or asked_to_go_on:
-            return outcome.end("end_turn")
+            return outcome.end("end_turn", "" if reply.text.strip() else EMPTY)
         history.add("user", [text_block(reminder([GO_ON]))])
         asked_to_go_on = True
     outcome.end("max_turns", f"Stopped after {agent.max_turns} model calls: say “go on” to continue.")
@@ -112,8 +114,8 @@ def run_calls(agent: Agent) -> None:
 def run_call(agent: Agent, call: Block) -> tuple[str, bool]:
     """Run one call of the only tool there is. Returns the text for the model, and whether it is an error."""
     command, timeout = call["input"].get("command"), call["input"].get("timeout", TIMEOUT)
-    if call["name"] != "bash" or not isinstance(command, str) or not isinstance(timeout, (int, float)):
-        return 'There is one tool, bash: give it the text "command", and if need be the number "timeout".', True
+    if call["name"] != "bash" or not isinstance(command, str) or timeout not in range(1, MAX_TIMEOUT + 1):
+        return f'There is one tool, bash: give it the text "command", and if need be "timeout", 1 to {MAX_TIMEOUT}.', True
     try:
         return str(agent.shell.run(command, timeout)), False
     except (OSError, ValueError) as error:

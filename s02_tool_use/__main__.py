@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import shutil
 import signal
 import sys
@@ -26,6 +27,9 @@ LEAVE = ("/exit", "exit", "quit", "q")
 def main() -> int:
     """Run the chapter. Returns the exit status: 0 when the model finished its last turn, 130 after Ctrl-C, else 1."""
     arguments = parse_arguments()
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:  # it was closed before the start
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))
     for stream in (sys.stdin, sys.stdout, sys.stderr):
         if stream is not None:
             stream.reconfigure(errors="replace")  # another code page must not end the program
@@ -58,6 +62,9 @@ def main() -> int:
     except BrokenPipeError:
         sys.stdout = None  # whoever read the output is gone
         return 1
+    except OSError as error:
+        print(f"{LESSON}: The system refuses something that is needed here: {error}.", file=sys.stderr)
+        return 1
     finally:
         if folder and not arguments.workdir:
             leave_workspace(folder, is_worth_keeping=not model.script and contents(folder) != before)
@@ -66,10 +73,16 @@ def main() -> int:
 def parse_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog=f"python -m {LESSON}", description="An agent that works in a folder.")
     parser.add_argument("prompt", nargs="*", help="what to do; without one it is interactive")
-    parser.add_argument("--workdir", type=Path, metavar="DIR", help="the folder to work in, instead of a scratch workspace")
+    parser.add_argument("--workdir", type=named_folder, metavar="DIR", help="the folder to work in, instead of a scratch workspace")
     arguments = parser.parse_args()
     arguments.prompt = " ".join(arguments.prompt).strip()
     return arguments
+
+
+def named_folder(text: str) -> Path:
+    if not text.strip():
+        raise argparse.ArgumentTypeError("name a folder: it is empty, is a variable unset?")
+    return Path(text)
 
 
 def one_shot(agent: Agent, console: Console, prompt: str) -> int:

@@ -18,6 +18,7 @@ NOT_STARTED = "Not started: the run ended before this call was begun."
 CUT_OFF = "Not run: your reply was cut off in the middle of this call. Make the call again, in a shorter reply."
 INTERRUPTED = "Before this message the person interrupted you: what you were doing may be unfinished."
 NO_PROMPT = "The prompt is empty: say what to do."
+EMPTY = "The model gave an empty answer: ask it again, or in other words."
 GO_ON = "Your answer was empty. Please go on, or say how it ended."
 
 
@@ -91,7 +92,7 @@ def converse(agent: Agent, prompt: str, outcome: Outcome) -> None:
             continue
 
         if reply.text.strip() or turn == 1 or asked_to_go_on:
-            return outcome.end("end_turn")
+            return outcome.end("end_turn", "" if reply.text.strip() else EMPTY)
         history.add("user", [text_block(reminder([GO_ON]))])
         asked_to_go_on = True
     outcome.end("max_turns", f"Stopped after {agent.max_turns} model calls: say “go on” to continue.")

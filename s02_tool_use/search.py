@@ -33,6 +33,7 @@ SKIPPED = (".git", ".venv", "__pycache__", "node_modules")  # folders that hold 
 MAX_PATHS = 300  # paths in one answer of glob: some 5,000 tokens
 MAX_HITS = 100  # lines in one answer of grep: some 10,000 tokens if all are long
 HIT_CHARS = 300  # characters shown of one of these lines
+MAX_PATTERN = 1_000  # characters of a regular expression; longer ones take long before they search anything
 GREP_BYTES = 10_000_000  # size of a file that is searched: bigger ones are data and logs
 GREP_SECONDS = 20  # time for one search: enough for some 500 MB of source
 
@@ -110,8 +111,8 @@ def grep(
     So the search is a process of its own that ends itself when its time is up. What it found by then is returned.
     Only the list of the files, made before, has no limit in time. Raises ToolError for a bad pattern or path.
     """
-    if not pattern:
-        raise ToolError("The pattern is empty: give a regular expression.")
+    if not 0 < len(pattern) <= MAX_PATTERN:
+        raise ToolError(f"The pattern has {len(pattern)} characters: give one of 1 to {MAX_PATTERN}.")
     try:
         re.compile(pattern)
     except re.error as error:
@@ -232,8 +233,13 @@ def parts_of(pattern: str) -> list[str]:
 
 def matches(parts: list[str], wanted: list[str]) -> bool:
     """Whether the names of a path match the parts of a pattern, where ``**`` is any number of names."""
-    if not wanted:
-        return not parts
-    if wanted[0] == "**":
-        return matches(parts, wanted[1:]) or (bool(parts) and matches(parts[1:], wanted))
-    return bool(parts) and fnmatchcase(parts[0], wanted[0]) and matches(parts[1:], wanted[1:])
+
+    def with_none(places: set[int]) -> set[int]:
+        return places | {place + 1 for place in places if place < len(wanted) and wanted[place] == "**"}
+
+    places = with_none({0})  # how far into the pattern one can be; a set, so that nothing is tried twice
+    for part in parts:
+        stay = {place for place in places if place < len(wanted) and wanted[place] == "**"}
+        go_on = {place + 1 for place in places - stay if place < len(wanted) and fnmatchcase(part, wanted[place])}
+        places = with_none(stay | go_on)
+    return len(wanted) in places

@@ -28,6 +28,7 @@ from .tools import add_tool
 if TYPE_CHECKING:
     from .agent import Agent
 
+MAX_TIMEOUT = 3600  # seconds; what takes longer wants to be run in another way
 TIMEOUT = 120  # seconds; long enough for a test suite, short enough to notice a hang
 HEAD = 10_000  # characters kept from the start of long output: what was run, the first error
 TAIL = 20_000  # characters kept from its end, where most programs say how it went
@@ -43,7 +44,7 @@ BASH = {
         "type": "object",
         "properties": {
             "command": {"type": "string", "description": "The command line to run."},
-            "timeout": {"type": "integer", "minimum": 1, "maximum": 3600, "description": f"Time limit in seconds; {TIMEOUT} if left out."},
+            "timeout": {"type": "integer", "minimum": 1, "maximum": MAX_TIMEOUT, "description": f"Time limit in seconds; {TIMEOUT} if left out."},
         },
         "required": ["command"],
         "additionalProperties": False,
@@ -205,6 +206,11 @@ def find_bash() -> str:
 def environment() -> dict[str, str]:
     """Return the environment for commands: no API key in it, and ``python`` is the one that runs this."""
     kept = {name: value for name, value in os.environ.items() if not name.upper().startswith("ANTHROPIC_")}
+    # A folder of plain files can pass for a git repository whose settings run programs; git shall look only in .git.
+    number = kept.get("GIT_CONFIG_COUNT", "0")
+    kept |= {"GIT_CONFIG_COUNT": str(int(number) + 1) if number.isdigit() else "1"}
+    number = number if number.isdigit() else "0"
+    kept |= {f"GIT_CONFIG_KEY_{number}": "safe.bareRepository", f"GIT_CONFIG_VALUE_{number}": "explicit"}
     kept["PATH"] = str(Path(sys.executable).parent) + os.pathsep + kept.get("PATH", "")
     return kept
 

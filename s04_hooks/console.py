@@ -68,15 +68,20 @@ class Console:
         if not text:
             return
         text = harmless(text)
-        if dim and stream.isatty() and "NO_COLOR" not in os.environ:
+        if dim and stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb":
             text = DIM + text + PLAIN
         stream.write(text)
         stream.flush()
         self.at_line_start = text.removesuffix(PLAIN).endswith("\n")
 
-    def ask(self, question: str) -> str:
-        """Return the line that the person types after ``question``. Raises EOFError when there is no more input."""
+    def ask(self, question: str, afresh: bool = False) -> str:
+        """Return the line that the person types after ``question``. Raises EOFError when there is no more input.
+
+        With ``afresh``, what was typed before the question was there is no answer to it.
+        """
         self.start_line()
+        if afresh:
+            forget_typed()
         *above, last = question.split("\n")
         for line in above:
             self.line(line)
@@ -91,6 +96,22 @@ class Console:
         if not typed:
             raise EOFError
         return typed.rstrip("\n")
+
+
+def forget_typed() -> None:
+    """Throw away what was typed at the terminal and not read yet."""
+    try:
+        import termios
+    except ImportError:
+        import msvcrt
+
+        while msvcrt.kbhit():
+            msvcrt.getwch()
+        return
+    try:
+        termios.tcflush(sys.stdin, termios.TCIFLUSH)
+    except (termios.error, OSError, ValueError):
+        pass  # no terminal, so nobody types
 
 
 def decisive(arguments: dict[str, Any], width: int) -> str:

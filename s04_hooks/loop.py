@@ -22,6 +22,7 @@ NOT_STARTED = "Not started: the run ended before this call was begun."
 CUT_OFF = "Not run: your reply was cut off in the middle of this call. Make the call again, in a shorter reply."
 INTERRUPTED = "Before this message the person interrupted you: what you were doing may be unfinished."
 NO_PROMPT = "The prompt is empty: say what to do."
+EMPTY = "The model gave an empty answer: ask it again, or in other words."
 GO_ON = "Your answer was empty. Please go on, or say how it ended."
 
 
@@ -111,7 +112,7 @@ def converse(agent: Agent, prompt: str, source: str, outcome: Outcome) -> None:
         if not objections and cut_off:
             return outcome.end("max_tokens", "The reply was cut off, it had grown too long: say “go on”.")
         if not objections:
-            return outcome.end("end_turn")
+            return outcome.end("end_turn", "" if reply.text.strip() else EMPTY)
         if forced == agent.max_forced:
             return outcome.end("stop_limit", f"Stopped after {forced} objections, the last one: {objections[-1]}")
         forced += 1

@@ -8,6 +8,7 @@ code path. The SDK takes about a second to import, which happens in a thread whi
 from __future__ import annotations
 
 import gc
+import math
 import os
 import re
 import socket
@@ -37,6 +38,7 @@ OPTIONAL = ("thinking", "cache_control")
 ABOUT_BLOCKS = re.compile(r"\b(messages|system|tools)\.\d|\bblocks?\b", re.IGNORECASE)
 # What the SDK stumbles over, in one way or another, when what arrives is not what a Messages API sends.
 NONSENSE = (AssertionError, AttributeError, IndexError, RuntimeError, TypeError, ValueError)
+DEPTH = 100  # levels of a call's arguments; deeper ones break JSON, copying and whoever reads them
 LINGER = 0.25  # seconds that a server may take to end its answer after the last event
 
 
@@ -73,9 +75,14 @@ class Model:
         if GIVES_SUMMARIES.search(self.name):
             self.extras["thinking"] = {"type": "adaptive", "display": "summarized"}
 
+    @property
+    def address(self) -> str:
+        """The server's address as one may show it, without a password."""
+        return re.sub(r"//[^/@]*@", "//", self.url)
+
     def describe(self) -> str:
         """Return who answers and where, for the person."""
-        return f"{'offline model (scripted)' if self.script else self.name} at {self.url}"
+        return f"{'offline model (scripted)' if self.script else self.name} at {self.address}"
 
     def __call__(self, request: dict[str, Any], show: Show) -> Reply:
         """Send one request of the Messages API; ``show("text", text=…)`` gets the words as they arrive."""
@@ -87,7 +94,7 @@ class Model:
         try:
             return self.stream(request, show)
         except (anthropic.BadRequestError, anthropic.UnprocessableEntityError) as error:
-            said = (error.api_message or str(error)).lower()
+            said = str(error.api_message or error).lower()
             extra = next((name for name in OPTIONAL if name in request and name in said), None)
             if extra is None or ABOUT_BLOCKS.search(said):
                 raise explain(error, self) from error
@@ -205,11 +212,32 @@ def pieces(events: Any, model: Model) -> Iterator[tuple[str, Any]]:
             elif event.type == "message_stop" and not ends_by_itself(events.response, model):
                 drain(events)
         message = events.current_message_snapshot
-        content = [block.to_dict() for block in message.content]
+        content = [sound(block.to_dict(warnings=False)) for block in message.content]
         yield "reply", Reply(content, message.stop_reason, message.usage.to_dict(), message.model)
     except NONSENSE as error:
-        text = f"{model.url} did not answer as a Messages API does: check ANTHROPIC_BASE_URL."
+        text = f"{model.address} did not answer as a Messages API does: check ANTHROPIC_BASE_URL."
         raise ModelError(text) from error
+
+
+def sound(block: dict[str, Any]) -> dict[str, Any]:
+    """Return a block of a reply if one can work with it. Raises TypeError for one that no Messages API sends.
+
+    Arguments of a call that no request could carry back become none: the model is told what is missing, and mends it.
+    """
+    needed = {"text": ["text"], "tool_use": ["id", "name"]}.get(block.get("type", ""), ["type"])
+    if not all(isinstance(block.get(name), str) for name in needed):
+        raise TypeError("a block of the reply is not what the Messages API says")
+    if block["type"] == "tool_use" and not (isinstance(block.get("input"), dict) and is_plain(block["input"])):
+        return {**block, "input": {}}
+    return block
+
+
+def is_plain(value: Any, depth: int = DEPTH) -> bool:
+    """Whether JSON can carry ``value``: every number finite, and nested no deeper than anybody means."""
+    if isinstance(value, (dict, list)):
+        inside = value.values() if isinstance(value, dict) else value
+        return depth > 0 and all(is_plain(item, depth - 1) for item in inside)
+    return not isinstance(value, float) or math.isfinite(value)
 
 
 def ends_by_itself(response: Any, model: Model) -> bool:

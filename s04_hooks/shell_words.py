@@ -33,11 +33,15 @@ RUNNING_OPTIONS = {
     "find": "-exec -execdir -ok -okdir -delete -fprint -fprint0 -fprintf -fls".split(),
     "fd": "-x -X --exec --exec-batch".split(),
     "git": "-c -x -O --config-env --exec --extcmd --upload-pack --receive-pack --git-dir --open-files-in-pager "
-    "--output config foreach bisect filter-branch difftool".split(),
+    "--output --template clone config foreach bisect filter-branch difftool".split(),
     "npm": "-c --call --script-shell exec x explore config set".split(),
     "rg": "--pre --hostname-bin".split(),
     "sort": "-o --output --compress-program".split(),
     "split": ["--filter"],
+    "go": "-exec -toolexec run generate".split(),
+    "tree": ["-o"],
+    "zip": "-T -TT --unzip-command".split(),
+    "wait": ["-p"],  # as in wait -p 'a[$(command)]', which runs the command
     "printf": ["-v"],  # as in printf -v 'a[$(command)]', which runs the command
     "test": ["-v"],
 }

@@ -23,6 +23,7 @@ from .hooks import PreToolUse
 if TYPE_CHECKING:
     from .agent import Agent
 
+MAX_RESULT = 100_000  # characters; tools keep their answers shorter, but an error may quote what it was given
 TYPES = {
     "string": str,
     "integer": int,
@@ -89,8 +90,11 @@ def run_calls(agent: Agent) -> None:
 
 def answer(agent: Agent, call: Block, result: Result, is_error: bool) -> None:
     """Put the result of ``call`` into the history, and show it."""
-    agent.history.add("user", [result_block(call, result.text, is_error)])
-    agent.show("tool_result", call=call, text=result.text, facts=result.facts, is_error=is_error)
+    text = result.text
+    if len(text) > MAX_RESULT:
+        text = f"{text[:MAX_RESULT]}\n[{len(text) - MAX_RESULT} characters left out]"
+    agent.history.add("user", [result_block(call, text, is_error)])
+    agent.show("tool_result", call=call, text=text, facts=result.facts, is_error=is_error)
 
 
 def admit(agent: Agent, call: Block) -> tuple[Tool, dict[str, Any]]:

@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import re
 import threading
+import uuid
 from dataclasses import dataclass
 from typing import Any
 from typing import Sequence
 
+USABLE = re.compile(r"[a-zA-Z0-9_-]{1,128}")  # what the API takes as the name of a tool, or the id of a call
 UNKNOWN = "Interrupted while it ran: the outcome is unknown. Look at the state of things before you try again."
 NOTE_BYTES = 16_000  # of notes in one turn: enough for a plan and a reminder, too little to drown the work in
 
@@ -37,6 +39,7 @@ class History:
         self.messages: list[Message] = []
         self.notes: list[Note] = []
         self.lock = threading.RLock()
+        self.ids: set[str] = set()
         self.begun: set[str] = set()
 
     def add(self, role: str, blocks: list[Block]) -> None:
@@ -46,6 +49,7 @@ class History:
         nothing is appended when nothing is left.
         """
         blocks = [clean(block) for block in blocks if block["type"] != "text" or block["text"].strip()]
+        blocks = [self.with_usable_id(block) if block["type"] == "tool_use" else block for block in blocks]
         if not blocks:
             return
         if self.messages and self.messages[-1]["role"] == role:
@@ -82,6 +86,13 @@ class History:
         after = self.messages[-1]["content"] if self.messages else []
         answered = {block["tool_use_id"] for block in after if block["type"] == "tool_result"}
         return [call for call in calls if call["id"] not in answered]
+
+    def with_usable_id(self, call: Block) -> Block:
+        """Return ``call`` under an id and a name that the API takes, and no other call has; some servers send others."""
+        is_usable = USABLE.fullmatch(call["id"]) and call["id"] not in self.ids
+        call = {**call, "id": call["id"] if is_usable else f"toolu_{uuid.uuid4().hex}"}
+        self.ids.add(call["id"])
+        return call if USABLE.fullmatch(call["name"]) else {**call, "name": "invalid_name"}
 
     def begin(self, call: Block) -> None:
         """Note that ``call`` is about to run: if it never gets a result, its outcome is unknown."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import gc
 import importlib
 import os
@@ -59,25 +60,41 @@ def chapters_with(module: str) -> list[str]:
     return [name for name in CHAPTERS if (PLACE / name / f"{module}.py").exists()]
 
 
-def imports_of(chapter: str, module: str) -> set[str]:
-    """Return the modules of its chapter that ``module`` imports when it runs."""
-    tree = ast.parse((PLACE / chapter / f"{module}.py").read_text(encoding="utf-8"))
-    found = set()
-    for node in tree.body:
+@functools.cache
+def parsed(chapter: str, module: str) -> tuple[str, dict[str, ast.stmt], dict[str, tuple[str, str]]]:
+    """Return a module's text, what it defines by name, and what it imports: name -> (module of the chapter, name)."""
+    text = (PLACE / chapter / f"{module}.py").read_text(encoding="utf-8")
+    defined: dict[str, ast.stmt] = {}
+    imported: dict[str, tuple[str, str]] = {}
+    for node in ast.parse(text).body:
         if isinstance(node, ast.ImportFrom) and node.level == 1:
-            found |= {node.module} if node.module else {alias.name for alias in node.names}
-    return found
+            imported |= {a.asname or a.name: (node.module or a.name, a.name if node.module else "") for a in node.names}
+        elif isinstance(node, (ast.FunctionDef, ast.ClassDef)):
+            defined[node.name] = node
+        elif isinstance(node, (ast.Assign, ast.AnnAssign)):
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+            defined |= {n.id: node for target in targets for n in ast.walk(target) if isinstance(n, ast.Name)}
+    return text, defined, imported
 
 
 def text_of(chapter: str, module: str) -> str:
-    """Return the text of ``module`` and of all that it imports, as one string to compare."""
-    seen, waiting = {}, [module]
+    """Return the text of ``module`` and of all that it imports, name by name, as one string to compare."""
+    text, _, imported = parsed(chapter, module)
+    seen, waiting = {(module, ""): text}, list(imported.values())
     while waiting:
-        name = waiting.pop()
-        if name not in seen:
-            seen[name] = (PLACE / chapter / f"{name}.py").read_text(encoding="utf-8")
-            waiting += imports_of(chapter, name)
-    return "\0".join(seen[name] for name in sorted(seen))
+        source, name = waiting.pop()
+        if (source, name) in seen:
+            continue
+        text, defined, imported = parsed(chapter, source)
+        if name not in defined:  # a whole module, or a name that it has from elsewhere
+            seen[source, name] = "" if name in imported else text
+            waiting += [imported[name]] if name in imported else imported.values()
+            continue
+        seen[source, name] = ast.get_source_segment(text, defined[name]) or ""
+        used = {node.id for node in ast.walk(defined[name]) if isinstance(node, ast.Name)}
+        waiting += [imported[each] for each in used if each in imported]
+        waiting += [(source, each) for each in used if each in defined]
+    return "\0".join(seen[key] for key in sorted(seen))
 
 
 def pytest_generate_tests(metafunc):

@@ -1,10 +1,11 @@
 """A chapter as a program: what goes to stdout and what to stderr, exit statuses, the prompt, Ctrl-C, and its end.
 
-Chapters run as subprocesses, chapter takes time: so the first and the latest chapter stand for all.
+Chapters run as subprocesses, which takes time: so the first and the latest chapter stand for all.
 """
 
 from __future__ import annotations
 
+import importlib
 import os
 import re
 import select
@@ -13,6 +14,7 @@ import subprocess
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
+from types import SimpleNamespace
 
 import pytest
 from conftest import CHAPTERS
@@ -32,7 +34,7 @@ from offline_model.script import Step
 
 FIRST, LATEST = CHAPTERS[0], CHAPTERS[-1]
 BOTH = sorted({FIRST, LATEST})
-SOON = 20  # seconds after chapter a test gives up waiting for what takes less than one
+SOON = 60  # seconds after which a test gives up waiting for what takes less than one
 HELD_OPEN = f"({UP}; sleep {LONG}; touch canary) & {UP}; sleep {LONG}; touch canary"  # a command that must be ended
 
 
@@ -85,7 +87,7 @@ def start(place):
 
 @pytest.fixture
 def run(start):
-    """Return ``run(chapter, *arguments, typed=b"", …)``, chapter gives (exit status, stdout, stderr)."""
+    """Return ``run(chapter, *arguments, typed=b"", …)``, which gives (exit status, stdout, stderr)."""
 
     def run(chapter, *arguments, typed=b"", encoding="utf-8", **options):
         process = start(chapter, *arguments, stdin=subprocess.PIPE, **options)
@@ -98,7 +100,7 @@ def run(start):
 
 @pytest.fixture
 def serve():
-    """Return ``serve(*exchanges)``: a server, and the environment in chapter a chapter takes it for a real model."""
+    """Return ``serve(*exchanges)``: a server, and the environment in which a chapter takes it for a real model."""
     servers = []
 
     def serve(*exchanges, **options):
@@ -208,7 +210,7 @@ def test_a_signal_ends_the_running_command_too(start, serve, place):
 
 
 def test_wrong_starts_say_what_to_do(start, place):
-    """An unknown option; a folder that is none; an empty prompt on a pipe, with a real model (chapter is not asked)."""
+    """An unknown option; a folder that is none; an empty prompt on a pipe, with a real model (which is not asked)."""
     real = {"ANTHROPIC_BASE_URL": "http://127.0.0.1:1"}
     option = start(LATEST, "--no-such-option")
     folder = start(LATEST, "go", "--workdir", "no-such-folder")
@@ -280,6 +282,22 @@ def test_an_empty_pipe_plays_the_lesson(run, place):
     assert "offline model" in out.splitlines()[0]
     assert str(place / "temporary") in out.splitlines()[0]
     assert os.listdir(place / "temporary") == []
+
+
+@pytest.mark.parametrize("name", BOTH)
+def test_ctrl_c_ends_the_lesson(monkeypatch, capsys, name):
+    main = importlib.import_module(f"{name}.__main__")
+    asked = []
+
+    def run(agent, line):
+        asked.append(line)
+        return main.Outcome(reason="interrupted", detail="Interrupted.")
+
+    monkeypatch.setattr(main, "run", run)
+    model = SimpleNamespace(script=SimpleNamespace(lines=["one", "two"]))
+    assert main.play(None, main.Console(), model) == 130
+    assert asked == ["one"]
+    assert "[Interrupted.]" in capsys.readouterr().out
 
 
 def test_whoever_reads_the_output_may_leave(start, place):

@@ -892,3 +892,47 @@ print(json.dumps([events, state() == before, sorted(heavy)]))
     ran = subprocess.run(command, cwd=ROOT, capture_output=True, encoding="utf-8", timeout=60)
     assert (ran.stderr, ran.returncode) == ("", 0)
     assert json.loads(ran.stdout) == [[], True, []]
+
+
+@pytest.mark.parametrize(
+    ("given", "wanted"),
+    [
+        ({"command": "ls", "n": [1, 2.5, None, True]}, {"command": "ls", "n": [1, 2.5, None, True]}),
+        ([1, 2], {}),
+        ("ls", {}),
+        (None, {}),
+        ({"timeout": float("nan")}, {}),
+        ({"timeout": float("inf")}, {}),
+    ],
+)
+def test_arguments_that_no_request_could_carry_become_none(load, given, wanted):
+    assert load("model").sound({"type": "tool_use", "id": "a", "name": "b", "input": given})["input"] == wanted
+
+
+def test_arguments_nested_without_end_become_none(load):
+    deep = []
+    for _ in range(5_000):
+        deep = [deep]
+    assert load("model").sound({"type": "tool_use", "id": "a", "name": "b", "input": {"x": deep}})["input"] == {}
+
+
+@pytest.mark.parametrize(
+    "block",
+    [
+        {},
+        {"type": None},
+        {"type": "text"},
+        {"type": "text", "text": None},
+        {"type": "tool_use", "name": "a", "input": {}},
+        {"type": "tool_use", "id": ["x"], "name": "a", "input": {}},
+        {"type": "tool_use", "id": "x", "name": ["a"], "input": {}},
+    ],
+)
+def test_a_block_that_is_none_is_nonsense(load, block):
+    with pytest.raises(TypeError):
+        load("model").sound(block)
+
+
+def test_a_password_in_the_address_is_not_shown(load):
+    model = load("model").Model("m", "https://me:secret@example.org/x", "k")
+    assert model.describe() == "m at https://example.org/x"

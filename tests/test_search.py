@@ -395,7 +395,7 @@ def test_a_bad_pattern_is_refused_with_the_position_and_the_cure(refused, patter
 
 
 def test_a_search_without_pattern_is_refused(refused):
-    assert "pattern is empty" in refused("grep", pattern="")
+    assert "0 characters" in refused("grep", pattern="")
 
 
 def test_a_pattern_without_end_is_stopped_and_what_was_found_is_kept(load, workspace):
@@ -438,3 +438,14 @@ def test_a_file_of_keys_is_passed_over(agent, workspace):
     (workspace / ".env").write_text("KEY=secret\n", encoding="utf-8")
     (workspace / "a.txt").write_text("KEY=none\n", encoding="utf-8")
     assert agent.tools["grep"].function(agent, pattern="KEY") == "a.txt:1: KEY=none"
+
+
+def test_a_pattern_with_many_stars_takes_no_longer_than_one(load):
+    parts = ["a"] * 400
+    assert not load("search").matches(parts, ["**", "a"] * 50 + ["b"])
+    assert load("search").matches(parts, ["**", "a"] * 50)
+    assert load("search").matches([], ["**"]) and not load("search").matches([], ["a"])
+
+
+def test_a_pattern_of_a_novel_is_refused(agent, refused):
+    assert "1000" in refused("grep", pattern="a" * 10_000)

@@ -18,8 +18,8 @@ from types import SimpleNamespace
 import pytest
 
 POSIX = os.name == "posix"
-LONG = 30  # seconds that a command sleeps that must be ended; no test waits for it
-SOON = 10  # seconds after which a test gives up waiting for what takes milliseconds
+LONG = 60  # seconds that a command sleeps that must be ended; no test waits for it
+SOON = 20  # seconds after which a test gives up waiting for what takes milliseconds
 UP = "exec 3>alive; echo up >&3"  # from here on this shell and its children hold the pipe `alive` open
 
 
@@ -437,3 +437,12 @@ def test_the_tool_says_why_a_command_cannot_be_started(load, shell, monkeypatch)
     monkeypatch.setattr(module.shutil, "which", lambda name: None)
     with pytest.raises(module.ToolError, match="no bash.*: install.*[^.]\\.$"):
         module.bash(SimpleNamespace(shell=shell), command="echo one")
+
+
+def test_a_folder_of_plain_files_does_not_pass_for_a_git_repository(load, monkeypatch):
+    monkeypatch.setenv("GIT_CONFIG_COUNT", "1")
+    seen = load("shell").environment()
+    assert seen["GIT_CONFIG_COUNT"] == "2"
+    assert (seen["GIT_CONFIG_KEY_1"], seen["GIT_CONFIG_VALUE_1"]) == ("safe.bareRepository", "explicit")
+    monkeypatch.delenv("GIT_CONFIG_COUNT")
+    assert load("shell").environment()["GIT_CONFIG_KEY_0"] == "safe.bareRepository"

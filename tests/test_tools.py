@@ -166,3 +166,8 @@ def test_every_tool_is_offered_with_its_schema(chapter):
         assert schema["type"] == "object" and schema["additionalProperties"] is False
         assert set(schema["required"]) <= set(schema["properties"])
         assert agent.tools[definition["name"]].schema is schema
+
+
+def test_a_result_of_megabytes_is_cut(chapter):
+    _, found = run_with(chapter, lambda agent, name: "x" * 300_000, Call("probe", name="x"))
+    assert found[0]["content"].endswith("x\n[200000 characters left out]") and len(found[0]["content"]) < 101_000
