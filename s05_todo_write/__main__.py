@@ -192,5 +192,15 @@ def leave_workspace(folder: Path, is_worth_keeping: bool) -> None:
         shutil.rmtree(folder, ignore_errors=True)
 
 
+def leave(status: int) -> None:
+    """End the program at once: to take the SDK's thousands of classes apart first would keep the person waiting."""
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except (AttributeError, OSError, ValueError):
+            status = status or 1  # nobody reads it any more
+    os._exit(status)
+
+
 if __name__ == "__main__":
-    sys.exit(main())
+    leave(main())

@@ -84,11 +84,12 @@ def conversation(turns: int) -> list[dict]:
 
 
 class Bare:
-    """The bare loop."""
+    """The bare loop. It sends the same request as the harness: the same tools, the same system prompt."""
 
-    def __init__(self, url: str, turns: int) -> None:
+    def __init__(self, request: dict, url: str, turns: int) -> None:
         import anthropic
 
+        self.request = request
         http = anthropic.DefaultHttpxClient(trust_env=False)
         self.client = anthropic.Anthropic(api_key="x", base_url=url, http_client=http)
         self.messages = conversation(turns)
@@ -96,17 +97,8 @@ class Bare:
     def run(self, turns: int) -> list[float]:
         """Run so many turns; return the milliseconds of each."""
         times = [time.perf_counter()]
-        tools = [{"name": "noop", "description": "Does nothing.", "input_schema": TOOL}]
         for _ in range(turns):
-            with self.client.messages.stream(
-                model=MODEL,
-                max_tokens=16_000,
-                system="You are a coding agent.",
-                tools=tools,
-                messages=self.messages,
-                cache_control={"type": "ephemeral"},
-                thinking={"type": "adaptive", "display": "summarized"},
-            ) as stream:
+            with self.client.messages.stream(**self.request, messages=self.messages) as stream:
                 for event in stream:
                     if event.type == "text":
                         str(event.text)
@@ -154,15 +146,16 @@ def main() -> None:
     print(f"{'turns before':>12} {'bare loop':>10} {'harness':>10} {'ratio':>7}")
     try:
         for length in LENGTHS:
-            sides = {"bare": Bare(url, length), "harness": Harness(chapter, url, length)}
+            harness = Harness(chapter, url, length)
+            sides = {"bare": Bare(harness.agent.request(), url, length), "harness": harness}
             times: dict[str, list[float]] = {name: [] for name in sides}
             for side in sides.values():
                 side.run(3)  # connects and warms up
             for _ in range(BLOCKS):
                 for name, side in sides.items():
                     times[name] += side.run(TURNS)
-            bare, harness = (statistics.median(times[name]) for name in ("bare", "harness"))
-            print(f"{length:>12} {bare:>10.2f} {harness:>10.2f} {harness / bare:>7.2f}")
+            bare, ours = (statistics.median(times[name]) for name in ("bare", "harness"))
+            print(f"{length:>12} {bare:>10.2f} {ours:>10.2f} {ours / bare:>7.2f}")
     finally:
         server.kill()
         server.wait()
