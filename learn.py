@@ -19,6 +19,8 @@ if sys.version_info < (3, 10):
 from collections.abc import Callable
 from collections.abc import Iterable
 from collections.abc import Iterator
+from types import ModuleType
+from typing import Any
 
 ROOT = os.path.dirname(os.path.abspath(__file__))
 VENV = os.path.join(ROOT, ".venv")
@@ -40,6 +42,9 @@ HELP = f"""\
 {ME} diff s05             what the chapter adds to the one before it
 {ME} diff s04 s07         what lies between two chapters
 {ME} diff --milestones    what lies between milestones; --stat: only counts, --all: not only Python
+{ME} practice s05         a copy of the chapter, to write its functions yourself; --reset: begin anew
+{ME} check s05            what passes, what is next; --hint: a hint, --watch: at each save, --verbose: all
+{ME} diff s05 --practice  your solution and the chapter's; --show-solution: before yours passes
 {ME} test                 all tests; what follows is passed on to pytest: -k todo
 {ME} doctor               is all here that the course needs?
 {ME} carry s02 tools.py   for maintainers: carries a change of this file through the later chapters
@@ -61,7 +66,8 @@ def main(arguments: list[str]) -> int:
     for stream in (sys.stdout, sys.stderr):
         stream.reconfigure(errors="replace")  # a sign that the terminal's encoding lacks must not end the program
     name, rest = arguments[0] if arguments else "list", arguments[1:]
-    commands = {"list": show_chapters, "run": run, "test": test, "diff": diff, "doctor": doctor, "carry": carry}
+    commands = {"list": show_chapters, "run": run, "diff": diff, "practice": practice, "check": check, "test": test,
+                "doctor": doctor, "carry": carry}
     try:
         if name in ("help", "-h", "--help") or rest[:1] in (["-h"], ["--help"]):
             print(HELP, end="")
@@ -83,17 +89,18 @@ def main(arguments: list[str]) -> int:
 
 
 def show_chapters(arguments: list[str]) -> int:
-    """List the chapters with their ideas, and say what to do next."""
+    """List the chapters with their ideas and how far the practice has come, and say what to do next."""
     expect(not arguments, f"list takes nothing more, as in: {ME} list")
     names = chapters()
     expect(names, f"There is no chapter in {ROOT}: get the course anew.", 1)
     star = "\u2605" if "\u2605".encode(sys.stdout.encoding, "replace") != b"?" else "*"
     for name in names:
-        print(f"{star if name[:3] in MILESTONES else ' '} {name:<24} {idea(name)}".rstrip())
+        print(f"{star if name[:3] in MILESTONES else ' '} {name:<24} {idea(name)}{standing(name)}".rstrip())
     coming = [number for number in MILESTONES if number not in [name[:3] for name in names]]
     print(f"\n{star} milestone: these five also stand by themselves"
           + (f" ({', '.join(coming)} still to come)." if coming else "."))
     print(f"\nBegin with    {ME} run {names[0][:3]}\nand then      {ME} diff {names[:2][-1][:3]}"
+          f"\nPractise      {ME} practice {names[0][:3]}"
           f"\nAll commands  {ME} --help")
     return 0
 
@@ -127,10 +134,9 @@ def test(arguments: list[str]) -> int:
 
 def diff(arguments: list[str]) -> int:
     """Show what chapters add: a summary, then the lines."""
-    options = {each for each in arguments if each.startswith("-")}
-    wanted = [find(each) for each in arguments if each not in options]
-    for option in options - {"--milestones", "--stat", "--all"}:
-        raise Fault(f"diff has no option {option}{alike(option, ['--milestones', '--stat', '--all'])}.", 2)
+    wanted, options = sort_out("diff", arguments, "--milestones", "--stat", "--all", "--practice", "--show-solution")
+    if options & {"--practice", "--show-solution"}:
+        return diff_practice(wanted, options)
     expect(len(wanted) in ((0,) if "--milestones" in options else (1, 2)),
            f"diff takes one chapter, or two, or --milestones, as in: {ME} diff s05")
     if not wanted:
@@ -140,6 +146,39 @@ def diff(arguments: list[str]) -> int:
     for old, new in zip(wanted, wanted[1:]):
         show_difference(old, new, everything="--all" in options, only_counts="--stat" in options)
     return 0
+
+
+def diff_practice(wanted: list[str], options: set[str]) -> int:
+    """Show how the chapter differs from the learner's copy of it, once that passes or if it is asked for."""
+    expect(len(wanted) == 1 and "--practice" in options, f"--practice takes one chapter, as in: {ME} diff s05 --practice")
+    copy = attempt(lambda desk: desk.find_copy(desk.Path(ROOT), wanted[0], ME))
+    if "--show-solution" not in options:
+        attempt(lambda desk: desk.solved(desk.Path(ROOT), wanted[0], ME))
+    show_difference(os.path.relpath(copy, ROOT).replace(os.sep, "/"), wanted[0], "--all" in options, "--stat" in options)
+    return 0
+
+
+def practice(arguments: list[str]) -> int:
+    """Make a copy of a chapter in which the learner writes some functions."""
+    wanted, options = sort_out("practice", arguments, "--reset", "--yes", "--from-chapter")
+    expect(len(wanted) == 1, f"practice takes one chapter, as in: {ME} practice s05")
+    told = {"reset": "--reset" in options, "yes": "--yes" in options, "from_chapter": "--from-chapter" in options}
+    return attempt(lambda desk: desk.practice(desk.Path(ROOT), wanted[0], ME, **told))
+
+
+def check(arguments: list[str]) -> int:
+    """Run the tests of a chapter against the learner's copy, and say what passes and what is next."""
+    wanted, options = sort_out("check", arguments, "--hint", "--watch", "--verbose")
+    expect(len(wanted) <= 1, f"check takes one chapter, as in: {ME} check s05")
+    expect(not {"--hint", "--watch"} <= options, "A hint is given once: use --hint without --watch, in another terminal.")
+    chapter = wanted[0] if wanted else attempt(lambda desk: desk.latest_copy(desk.Path(ROOT), chapters(), ME))
+    attempt(lambda desk: desk.find_copy(desk.Path(ROOT), chapter, ME))
+    prepare("requirements.txt", "tests/requirements.txt")
+    told = {"verbose": "--verbose" in options}
+    if "--watch" in options:
+        return attempt(lambda desk: desk.watch(desk.Path(ROOT), PYTHON, chapter, ME, **told))
+    told["hint"] = "--hint" in options
+    return attempt(lambda desk: desk.check(desk.Path(ROOT), PYTHON, chapter, ME, **told))
 
 
 def doctor(arguments: list[str]) -> int:
@@ -202,6 +241,30 @@ def idea(chapter: str) -> str:
     return lines[0].replace("**", "").replace("`", "")
 
 
+def standing(chapter: str) -> str:
+    """Return how far the learner's copy of a chapter has come, in brackets; nothing if there is none."""
+    if not os.path.isdir(os.path.join(ROOT, "practice", chapter)) and not read(".progress.json"):
+        return ""
+    how = attempt(lambda desk: desk.standing(desk.Path(ROOT), chapter))
+    return f" [{how}]" if how else ""
+
+
+def attempt(action: Callable[[ModuleType], Any]) -> Any:
+    """Return what ``action`` returns, given the module of the practice. Raises Fault where that raises its own."""
+    from workshop import Problem
+    from workshop import commands
+
+    try:
+        return action(commands)
+    except Problem as problem:
+        raise Fault(str(problem)) from None
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        cure = "If it is open elsewhere, close it and try again."
+        raise Fault(f"{error.filename or 'A file'}: {error.strerror}. {cure}") from None
+
+
 def files(chapter: str, everything: bool) -> dict[str, list[str]]:
     """Return the lines of a chapter's Python files (or of all its files but bytecode), by their names in it."""
     found = {}
@@ -242,10 +305,10 @@ def show_difference(old: str, new: str, everything: bool, only_counts: bool) -> 
     # git would compare whole folders, bytecode too: it gets copies with nothing but these files.
     with tempfile.TemporaryDirectory() as folder:
         for chapter, texts in ((old or "nothing", was), (new, now)):
-            os.mkdir(os.path.join(folder, chapter))
+            os.makedirs(os.path.join(folder, chapter))
             for name in set(changed) & set(texts):
                 write(os.path.join(folder, chapter, name), read(f"{chapter}/{name}"))
-        command = ["git", "diff", "--no-index", "--no-prefix", "--no-renames", old or "nothing", new]
+        command = ["git", "diff", "--no-index", "--no-prefix", "--no-renames", "--ignore-cr-at-eol", old or "nothing", new]
         announce(command, "with only these files")
         expect(attend(command, folder)[0] < 2, "git could not compare them: it says above why.", 1)
 
@@ -502,6 +565,14 @@ def write(path: str, content: bytes) -> None:
     os.makedirs(os.path.dirname(path), exist_ok=True)
     with open(path, "wb") as file:
         file.write(content)
+
+
+def sort_out(command: str, arguments: list[str], *known: str) -> tuple[list[str], set[str]]:
+    """Return the chapters and the options that a command was given. Raises Fault for one that it does not know."""
+    options = {each for each in arguments if each.startswith("-")}
+    for option in sorted(options - set(known)):
+        raise Fault(f"{command} has no option {option}{alike(option, known)}.", 2)
+    return [find(each) for each in arguments if each not in options], options
 
 
 def expect(condition: object, complaint: str, status: int = 2) -> None:

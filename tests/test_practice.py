@@ -32,6 +32,7 @@ from workshop import checks
 from workshop import commands
 from workshop import copies
 from workshop import progress
+from workshop import words
 
 COMMAND = "python3 learn.py check --hint"
 WEAK = ROOT / "tests" / "data" / "weak"
@@ -630,7 +631,7 @@ def judged(course: Course, *contents: bytes | None, limits: checks.Limits = QUIC
         if state:
             checks.read(outcome, run, run.states.index(state))
         assert not outcome.all_pass
-        lines = checks.report(outcome, "learn")
+        lines = words.report(outcome, "learn")
         assert len(lines) < 25 and all(len(line) < 300 and line.isprintable() for line in lines), lines
         assert str(course.folder) not in "\n".join(lines)
         told.append("\n".join(lines))
@@ -722,7 +723,7 @@ def test_old_bytecode_is_not_run(course):
             subprocess.run([sys.executable, "-c", "import s05_todo_write.sums"], cwd=copy.parent, env=environment(), check=True)
     assert list(copy.rglob("sums*.pyc"))
     outcome = checks.check(course.folder, sys.executable, "s05_todo_write", copy, limits=QUICK)
-    assert "  came:     2" in checks.report(outcome, "learn")
+    assert "  came:     2" in words.report(outcome, "learn")
 
 
 # Watching.

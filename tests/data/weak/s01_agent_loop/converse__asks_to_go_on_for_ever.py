@@ -27,6 +27,6 @@ def converse(agent: Agent, prompt: str, outcome: Outcome) -> None:
             continue
 
         if reply.text.strip() or turn == 1:
-            return outcome.end("end_turn")
+            return outcome.end("end_turn", "" if reply.text.strip() else EMPTY)
         history.add("user", [text_block(reminder([GO_ON]))])
     outcome.end("max_turns", f"Stopped after {agent.max_turns} model calls: say “go on” to continue.")

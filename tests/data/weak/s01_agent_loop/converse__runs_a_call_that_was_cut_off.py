@@ -27,7 +27,7 @@ def converse(agent: Agent, prompt: str, outcome: Outcome) -> None:
             continue
 
         if reply.text.strip() or turn == 1 or asked_to_go_on:
-            return outcome.end("end_turn")
+            return outcome.end("end_turn", "" if reply.text.strip() else EMPTY)
         history.add("user", [text_block(reminder([GO_ON]))])
         asked_to_go_on = True
     outcome.end("max_turns", f"Stopped after {agent.max_turns} model calls: say “go on” to continue.")

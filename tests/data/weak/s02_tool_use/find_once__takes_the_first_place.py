@@ -1,12 +1,16 @@
 # must fail: tests/test_files.py::test_a_text_found_more_than_once_is_refused_with_the_places
 def find_once(name: str, text: str, old: str) -> tuple[int, int]:
     """Return where ``old`` starts and ends in ``text``. Raises ToolError unless there is exactly one place."""
-    # A line end in old matches either kind; to look ahead finds places that overlap, too.
-    pattern = r"(?:\r\n|(?<!\r)\n)".join(map(re.escape, old.split("\n")))
-    places = [match.span(1) for match in re.finditer(f"(?=({pattern}))", text)]
+    # A line end in old stands for either kind, so both are looked at with one kind; ends says where one was longer.
+    ends = [match.start() - number for number, match in enumerate(re.finditer("\r\n", text))]
+    plain = text.replace("\r\n", "\n")
+    places = []
+    while (start := plain.find(old, places[-1] + 1 if places else 0)) >= 0:
+        places.append(start)
     if places:
-        return places[0]
-    words = r"\s+".join(map(re.escape, old.split()))
-    close = re.search(words, text) if words else None
-    hint = f", but for white space it is in line {text[: close.start()].count(chr(10)) + 1}" if close else ""
+        start, end = places[0], places[0] + len(old)
+        return start + bisect_left(ends, start), end + bisect_left(ends, end)
+    words = r"\s+".join(map(re.escape, old.split())) if len(old) <= HINT_CHARS else ""
+    close = re.search(words, plain) if words else None
+    hint = f", but for white space it is in line {plain.count(chr(10), 0, close.start()) + 1}" if close else ""
     raise ToolError(f"old_text is not in {name}{hint}: read the file again and copy exactly, without line numbers.")
