@@ -26,6 +26,8 @@ SECTIONS = [
     "The idea",
     "The code",
     "Run it",
+    "Experiments",
+    "Practice",
     "How real systems do it",
     "What this leaves out",
     "Questions",
