@@ -19,7 +19,7 @@ import offline_model
 
 MECHANISM = "loop"
 
-PAGES = [f"{name}/README.md" for name in CHAPTERS] + ["README.md", "CONTRIBUTING.md", "offline_model/README.md"]
+PAGES = [f"{name}/README.md" for name in CHAPTERS] + ["README.md", "CONTRIBUTING.md", "WORKSHOP.md", "offline_model/README.md"]
 FENCE = re.compile(r"^```(\S*)[ ]?([^\n]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 SECTIONS = [
     "The problem",
@@ -146,7 +146,7 @@ def plays_a_lesson(command: str) -> bool:
 
 
 def runs_quickly(command: str) -> bool:
-    return not plays_a_lesson(command) and re.match(r"python3 learn\.py (list|diff|run|doctor)|python -m s\d\d|python3 learn\.py$", command) is not None
+    return not plays_a_lesson(command) and "--practice" not in command and re.match(r"python3 learn\.py (list|diff|run|doctor)|python -m s\d\d|python3 learn\.py$", command) is not None
 
 
 @pytest.mark.parametrize("command", [command for command in commands() if runs_quickly(command)])
@@ -171,5 +171,5 @@ def test_a_command_that_is_shown_runs(command, tmp_path):
 def test_other_commands_are_known():
     """The rest sets up, tests, or writes: each is tried by another test or by CI itself."""
     assert any(map(plays_a_lesson, commands()))
-    known = r"python3 learn\.py (test|carry)|pip install -r |pytest|python tests/|cp |git |python -m offline_model|cd "
+    known = r"python3 learn\.py (test|carry|practice|check|diff s05 --practice)|python3 -m pip download |export |pip install -r |pytest|python tests/|cp |git |python -m offline_model|cd "
     assert [command for command in commands() if not (runs_quickly(command) or plays_a_lesson(command)) and not re.match(known, command)] == []
