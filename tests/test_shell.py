@@ -375,7 +375,7 @@ def test_stop_from_another_thread_ends_it(shell, alive, tmp_path):
     for runner in runners:
         runner.start()
     until(lambda: alive.is_up(processes=2))
-    assert len(shell.running) == 2
+    until(lambda: len(shell.running) == 2)
     shell.stop()
     for runner in runners:
         runner.join(SOON)
