@@ -117,7 +117,7 @@ def test_a_denied_call_does_not_run_and_nobody_is_asked(chapter):
     agent.on(hooks.PreToolUse, lambda event: event.decide("deny", "Use write_file instead."))
     seen = watch(chapter, agent)
     assert chapter.run(agent, "go").text == "Done."
-    assert results(agent)[0]["is_error"] and "Use write_file instead." in results(agent)[0]["content"]
+    assert results(agent)[0].get("is_error") and "Use write_file instead." in results(agent)[0]["content"]
     assert not (chapter.workspace / "made").exists()
     assert asked == [] and "PostToolUse" not in seen
     assert chapter.run(agent, "and now?").reason == "end_turn"
@@ -143,7 +143,7 @@ def test_ask_asks_about_what_a_rule_allows(chapter):
     agent = one_call(chapter, command="ls", ask=lambda question: asked.append(question) or "n")
     agent.on(chapter.load("hooks").PreToolUse, lambda event: event.decide("ask", "It is late."))
     chapter.run(agent, "go")
-    assert len(asked) == 1 and "It is late." in asked[0] and results(agent)[0]["is_error"]
+    assert len(asked) == 1 and "It is late." in asked[0] and results(agent)[0].get("is_error")
 
 
 def test_a_hook_that_fails_before_a_tool_refuses_the_call(chapter):
@@ -154,7 +154,7 @@ def test_a_hook_that_fails_before_a_tool_refuses_the_call(chapter):
 
     agent.on(chapter.load("hooks").PreToolUse, broken)
     assert chapter.run(agent, "go").text == "Done."
-    assert results(agent)[0]["is_error"] and "broken" in results(agent)[0]["content"]
+    assert results(agent)[0].get("is_error") and "broken" in results(agent)[0]["content"]
     assert not (chapter.workspace / "made").exists()
 
 
@@ -175,7 +175,7 @@ def test_what_a_hook_puts_in_is_checked_like_any_argument(chapter):
     agent = one_call(chapter)
     agent.on(chapter.load("hooks").PreToolUse, lambda event: setattr(event, "call", {**event.call, "input": {"cmd": "x"}}))
     chapter.run(agent, "go")
-    assert results(agent)[0]["is_error"] and "command" in results(agent)[0]["content"]
+    assert results(agent)[0].get("is_error") and "command" in results(agent)[0]["content"]
 
 
 def test_context_of_hooks_stands_behind_the_results_in_one_block(chapter):

@@ -75,3 +75,9 @@ def test_no_note_of_another_thread_is_lost(history):
         history.deliver()
     everything = "".join(block["text"] for block in history.messages[-1]["content"])
     assert all(everything.count(f"<{name}.{number}>") == 1 for name in "abcd" for number in range(200))
+
+
+def test_the_bound_is_in_bytes(history, load):
+    limit = load("history").NOTE_BYTES
+    history.note("plan", "é" * limit, cut=True)
+    assert limit - 100 < len(delivered(history).encode()) < limit + 200

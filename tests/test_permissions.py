@@ -12,6 +12,10 @@ import time
 from types import SimpleNamespace
 
 import pytest
+from conftest import talk
+
+from offline_model.script import Call
+from offline_model.script import Step
 
 
 COMMON = (
@@ -1071,3 +1075,11 @@ def test_what_is_allowed_does_not_wait_for_a_question(world):
     world.module.install(world.agent, ask=ask, rules=world.module.Rules(allow=("bash(ls)",)))
     world.check(world.bash, command="touch canary")
     assert inside == ["allow"]
+
+
+def test_what_is_refused_does_not_run_and_the_model_reads_why(chapter):
+    agent = chapter.agent(talk("go", Step(calls=[Call("bash", command="ls; touch canary")]), Step("Done.")), ask=lambda question: "n")
+    assert chapter.run(agent, "go").text == "Done."
+    [result] = [b for m in agent.history.messages for b in m["content"] if b["type"] == "tool_result"]
+    assert result.get("is_error") and "The person said no" in result["content"]
+    assert not (chapter.workspace / "canary").exists()

@@ -56,3 +56,22 @@ def test_other_files_and_failed_writes_are_none_of_its_business(chapter):
     agent = chapter.agent(talk("go", write("a.txt", "def f(:\n"), write("../a.py", "def f(:\n"), Step("Done.")))
     assert chapter.run(agent, "go").turns == 3
     assert objections(agent) == []
+
+
+def test_what_compiles_is_not_objected_to(chapter):
+    agent = chapter.agent(talk("go", write("a.py", "x = 1\n"), Step("Done.")))
+    assert chapter.run(agent, "go").turns == 2
+    assert objections(agent) == []
+
+
+def test_another_fault_in_the_same_file_is_asked_about_too(chapter):
+    steps = [write("a.py", "def f(:\n"), Step("Done."), write("a.py", "x = 1\n  y = 2\n"), Step("Now it is."), Step("It has to be so.")]
+    agent = chapter.agent(talk("go", *steps))
+    assert chapter.run(agent, "go").turns == 5
+    assert len(objections(agent)) == 2
+
+
+def test_a_reply_that_was_cut_off_is_not_asked_about(chapter):
+    agent = chapter.agent(talk("go", write("a.py", "def f(:\n"), Step("Half an", stop_reason="max_tokens")))
+    assert chapter.run(agent, "go").reason == "max_tokens"
+    assert objections(agent) == []

@@ -503,6 +503,14 @@ def test_text_counts_before_id(desk):
     assert match(other, []) == ({}, [])
 
 
+def test_an_old_item_is_the_past_of_one_new_item_only(desk):
+    Todo, match = desk.todo.Todo, desk.todo.match
+    a, b = Todo("A", "in_progress", "1"), Todo("B", "pending")
+    new = [Todo("A", "completed"), Todo("more", "completed", "1")]
+    assert match(new, [a]) == ({new[0]: a}, [])
+    assert match([Todo("C", "pending")], [b]) == ({}, [b]), "no id is no id"
+
+
 # Progress cannot be faked: one item at most may leap to completed in a reply.
 
 

@@ -120,7 +120,7 @@ def test_a_tool_that_raises_is_a_result_and_the_next_call_runs(chapter):
 
     outcome, found = run_with(chapter, explode, Call("probe", name="one"), Call("probe", name="two"))
     assert outcome.text == "Done."
-    assert found[0]["is_error"] and "RuntimeError" in found[0]["content"] and "kaputt" in found[0]["content"]
+    assert found[0].get("is_error") and "RuntimeError" in found[0]["content"] and "kaputt" in found[0]["content"]
     assert found[1]["content"] == "hello two" and "is_error" not in found[1]
 
 
@@ -129,12 +129,12 @@ def test_a_tool_error_reaches_the_model_in_its_own_words(chapter):
         raise chapter.load("tools").ToolError("Not today. Try tomorrow.")
 
     _, found = run_with(chapter, refuse, Call("probe", name="x"))
-    assert found[0]["content"] == "Not today. Try tomorrow." and found[0]["is_error"]
+    assert found[0]["content"] == "Not today. Try tomorrow." and found[0].get("is_error")
 
 
 def test_an_unknown_tool_lists_what_there_is(chapter):
     _, found = run_with(chapter, lambda agent, name: "", Call("prob", name="x"))
-    assert found[0]["is_error"] and "probe" in found[0]["content"] and "bash" in found[0]["content"]
+    assert found[0].get("is_error") and "probe" in found[0]["content"] and "bash" in found[0]["content"]
 
 
 def test_facts_are_shown_and_kept_from_the_model(chapter):
