@@ -63,6 +63,9 @@ class Fault(Exception):
 
 def main(arguments: list[str]) -> int:
     """Run one command. Returns the exit status."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:  # it was closed before the start
+            setattr(sys, name, open(os.devnull, "w"))
     for stream in (sys.stdout, sys.stderr):
         stream.reconfigure(errors="replace")  # a sign that the terminal's encoding lacks must not end the program
     name, rest = arguments[0] if arguments else "list", arguments[1:]
@@ -435,7 +438,7 @@ def examine_model() -> Iterator[tuple[bool, str, str]]:
     elif key or server:
         scheme, _, rest = (server or "https://api.anthropic.com").partition("://")
         other = " (set ANTHROPIC_MODEL to a model that this server has)" if server and not model else ""
-        yield True, f"{''.join(model) or 'the default model'} answers at {scheme}://{rest.split('@')[-1]}{other}", ""
+        yield True, f"{''.join(model) or 'the default model'} will be asked at {scheme}://{rest.split('@')[-1]}{other}", ""
 
 
 def works(action: Callable[[], object]) -> bool:

@@ -12,6 +12,7 @@ and a search through a folder may show lines of a file that must not be read by 
 from __future__ import annotations
 
 import json
+import re
 import threading
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
@@ -29,6 +30,7 @@ from .rules import look
 from .rules import names_of
 from .rules import parse
 from .shell_words import IN_SHORT
+from .shell_words import shows
 from .shell_words import visible
 from .shell_words import written
 from .tools import Tool
@@ -39,6 +41,7 @@ if TYPE_CHECKING:
 
 SHOWN = 1_000  # characters that a question shows of an argument: nobody reads more before saying yes
 SHOWN_LINES = 15  # of these, so that the question itself stays on the screen
+LONG_BLANK = re.compile(" {20,}")  # so many could push what follows into a line of its own, as if it were ours
 NEVER_CUT = ("command", "path")  # what a call is judged by: shown first, and whole
 YES, ALWAYS, NO = ("y", "yes"), ("a", "always"), ("n", "no", "")
 
@@ -159,7 +162,7 @@ def question(agent: Agent, tool: Tool, arguments: dict[str, Any], decision: Deci
     for name, value in sorted(arguments.items(), key=lambda argument: argument[0] not in NEVER_CUT):
         text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
         shown = text if name in NEVER_CUT else "\n".join(text[:SHOWN].split("\n")[:SHOWN_LINES])
-        mark = "" if shown.isprintable() else " (escaped)"
+        mark = "" if shows(shown) else " (escaped)"
         more = f" … and {len(text) - len(shown)} characters more" if shown != text else ""
         if name == "path" and has_path(tool) and names_of(agent.workspace, text)[0] != text:
             more = f" (that is {visible(names_of(agent.workspace, text)[0])})"
@@ -167,7 +170,8 @@ def question(agent: Agent, tool: Tool, arguments: dict[str, Any], decision: Deci
             lines += [f"    {visible(name)}:", *(f"      | {visible(line)}".rstrip() for line in shown.split("\n"))]
             lines += [f"     {more}"] if more else []
         else:
-            lines.append(f"    {visible(name)}{mark}: {visible(shown)}{more}")
+            told = LONG_BLANK.sub(lambda blank: f" [{len(blank[0])} blanks] ", visible(shown))
+            lines.append(f"    {visible(name)}{mark}: {told}{more}")
     lines.append(f"Asked because {visible(decision.reason)}.")
     if decision.always:
         rules = visible(", ".join(rule.text for rule in decision.always))

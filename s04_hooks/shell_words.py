@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 import shlex
+from unicodedata import category
 from typing import NamedTuple
 
 # Words that stand before a command and run it.
@@ -46,6 +47,7 @@ RUNNING_OPTIONS = {
     "test": ["-v"],
 }
 
+FILLERS = "\u115f\u1160\u2800\u3164\uffa0"  # letters by name, and nothing to see
 BLANKS = " \t\n"  # what a shell skips; other white space is a part of a word
 IN_SHORT = 200  # characters of a command where a reason only names it
 
@@ -196,9 +198,15 @@ def written(part: Part) -> str:
 
 def visible(text: str) -> str:
     """Return ``text`` on one line. If something in it does not show, that is escaped, and so is each backslash."""
-    if text.isprintable():
+    if shows(text):
         return text
-    return "".join(c if c.isprintable() and c != "\\" else c.encode("unicode_escape").decode("ascii") for c in text)
+    return "".join(c if shows(c) and c != "\\" else c.encode("unicode_escape").decode("ascii") for c in text)
+
+
+def shows(text: str) -> bool:
+    """Whether every sign of ``text`` leaves something on the screen."""
+    # Marks and fillers count as printable, but take no place or look like a blank.
+    return text.isprintable() and not any(c in FILLERS or category(c)[0] == "M" for c in text)
 
 
 def program(word: Word) -> str:

@@ -41,6 +41,16 @@ cancelled when it is not needed after all."""
 DESCRIPTION = """Replace the todo list: your own steps in this conversation. Returns the list as it now stands.
 Send all items each time, in order; what you leave out is dropped. At most one item is in_progress at a time, and an
 item is in_progress before it is completed. It is the same item by its text, or by its id if you reword it."""
+VANISHED = (
+    "Refused: {} is in_progress and cannot just vanish. List it as completed, cancelled or pending; to reword it keep its "
+    "id, or cancel it and add another."
+)
+REVIVED = """Refused: what was cancelled cannot become completed: {} (same text or id). Set it to pending or in_progress
+now, and complete it in a later reply. Other work needs another text and id."""
+LEAPT = (
+    "Refused: {} items would become completed in this reply without having been in_progress before it, at most {} may: {}. "
+    "Set the others to pending, or the next one to in_progress; do its work, and complete it in a later reply."
+)
 FIELDS = {"content": {"type": "string"}, "status": {"type": "string", "enum": list(MARKS)}, "id": {"type": "string"}}
 ITEM = {"type": "object", "properties": FIELDS, "required": ["content", "status"], "additionalProperties": False}
 ITEMS = {"type": ["array", "string"], "items": ITEM}  # string: some models send the list as text
@@ -144,26 +154,16 @@ class TodoList:
     def check_progress(self, new: list[Todo], old: list[Todo]) -> tuple[Todo, ...]:
         """Refuse progress that is none. Returns what became completed in this reply without being started before it."""
         if vanished := [item for item in match(new, old)[1] if item.status == "in_progress"]:
-            raise ToolError(
-                f"Refused: {names(vanished)} is in_progress and cannot just vanish. List it as completed, cancelled or "
-                "pending; to reword it keep its id, or cancel it and add another."
-            )
+            raise ToolError(VANISHED.format(names(vanished)))
         done = [item for item in new if item.status == "completed"]
         memory = self.store.cancelled() | self.before.cancelled()
         if revived := [item for item in done if keys(item) & memory]:
-            raise ToolError(
-                f"Refused: what was cancelled cannot become completed: {names(revived)} (same text or id). Set it to "
-                "pending or in_progress now, and complete it in a later reply. Other work needs another text and id."
-            )
+            raise ToolError(REVIVED.format(names(revived)))
         earlier, _ = match(new, self.before.items())  # what each was before this reply, not just before this call
         leaps = [item for item in done if item not in earlier or earlier[item].status not in STARTED]
         leaps = tuple(dict.fromkeys([*self.unstarted, *(earlier.get(item, item) for item in leaps)]))
         if len(leaps) > self.max_unstarted:
-            raise ToolError(
-                f"Refused: {len(leaps)} items would become completed in this reply without having been in_progress "
-                f"before it, at most {self.max_unstarted} may: {names(leaps)}. Set the others to pending, or the next "
-                "one to in_progress; do its work, and complete it in a later reply."
-            )
+            raise ToolError(LEAPT.format(len(leaps), self.max_unstarted, names(leaps)))
         return leaps
 
     def begin_reply(self, event: AfterModel) -> None:

@@ -389,12 +389,12 @@ def test_the_doctor_says_who_answers_and_shows_no_secret(course):
                          "ANTHROPIC_BASE_URL=https://me:secret@example.org/anthropic # theirs\n")
     done = course.start("doctor")
     assert "ANTHROPIC_API_KEY is set in .env" in done.stdout
-    assert "the default model answers at https://example.org/anthropic (set ANTHROPIC_MODEL" in done.stdout
+    assert "the default model will be asked at https://example.org/anthropic (set ANTHROPIC_MODEL" in done.stdout
     assert "secret" not in done.stdout + done.stderr and done.returncode == 0
     settings = {"ANTHROPIC_API_KEY": "sk-secret", "MODEL_ID": "m-1", "ANTHROPIC_BASE_URL": "http://127.0.0.1:1"}
     done = course.start("doctor", **settings)
     assert "ANTHROPIC_API_KEY is set in the environment" in done.stdout
-    assert "m-1 answers at http://127.0.0.1:1\n" in done.stdout and "secret" not in done.stdout
+    assert "m-1 will be asked at http://127.0.0.1:1\n" in done.stdout and "secret" not in done.stdout
     course.write(".env", "ANTHROPIC_API_KEY=\n")
     assert "the offline model answers" in course.start("doctor").stdout, "a blank is not set"
 

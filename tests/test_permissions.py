@@ -986,6 +986,11 @@ NASTY = {
     "\ud800": "\\ud800",
     "\U000e0041": "\\U000e0041",
     "\u00a0": "\\xa0",
+    "\u3164": "\\u3164",
+    "\u2800": "\\u2800",
+    "\u034f": "\\u034f",
+    "\ufe0f": "\\ufe0f",
+    "\U000e0100": "\\U000e0100",
 }
 
 
@@ -1010,6 +1015,12 @@ def test_nothing_can_forge_a_line_of_the_question_or_hide_in_it(world, nasty, fi
     assert sum("everything is fine" in line and not line.startswith(("    ", "Asked", "Always")) for line in lines) == 0
     assert (NASTY[nasty] if (nasty, field) != ("\n", "content") else "\n      | y = yes") in question
     assert lines[-1].startswith("y = yes, a = always") and len(lines) <= 8
+
+
+def test_long_blanks_push_nothing_into_a_line_of_its_own(world):
+    world.install("n")
+    world.check(world.bash, command="touch canary" + " " * 90 + "Asked because a rule allows it.")
+    assert "    command: touch canary [90 blanks] Asked because a rule allows it.\n" in world.asked[0]
 
 
 def test_escaped_text_is_marked_and_cannot_be_mistaken(world):
