@@ -3,8 +3,8 @@
 Results pile up, and the plan made at the start thins out among them. So the harness keeps the plan: ``todo_write``
 replaces the whole list and answers with the list as it now stands, and a reminder brings it back into view.
 
-A list that the model keeps about itself invites a lie: nine of eleven items once became completed in one call, with
-no work done (https://github.com/ZhangShenao/harness9, where the rule comes from). The rules see changes, not work.
+A list that the model keeps about itself invites a lie: nine of eleven items once became completed in one call, with no
+work done (the rule is from https://github.com/ZhangShenao/harness9). The rules see changes, not work.
 """
 
 from __future__ import annotations
@@ -45,8 +45,10 @@ VANISHED = (
     "Refused: {} is in_progress and cannot just vanish. List it as completed, cancelled or pending; to reword it keep its "
     "id, or cancel it and add another."
 )
-REVIVED = """Refused: what was cancelled cannot become completed: {} (same text or id). Set it to pending or in_progress
-now, and complete it in a later reply. Other work needs another text and id."""
+REVIVED = (
+    "Refused: what was cancelled cannot become completed: {} (same text or id). Set it to pending or in_progress now, and "
+    "complete it in a later reply. Other work needs another text and id."
+)
 LEAPT = (
     "Refused: {} items would become completed in this reply without having been in_progress before it, at most {} may: {}. "
     "Set the others to pending, or the next one to in_progress; do its work, and complete it in a later reply."
