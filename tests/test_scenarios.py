@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
+import io
 import re
 
 import pytest
@@ -14,8 +16,8 @@ from lessons import play
 import offline_model
 
 
-@pytest.fixture(params=CHAPTERS)
-def played(request, capsys):
+@pytest.fixture(params=CHAPTERS, scope="module")
+def played(request):
     """Play the lesson of a chapter in this process; return its agent, its server, and what was printed."""
     name = request.param
     main, console, model, harness = (
@@ -24,10 +26,11 @@ def played(request, capsys):
     server = offline_model.start(scenario=name)
     workspace = offline_model.make_workspace()
     connected = model.Model(offline_model.MODEL, server.url, "offline", server)
-    screen = console.Console()
-    asks = [main.who_to_ask(screen, connected, False)] if hasattr(main, "who_to_ask") else []
-    agent = harness.build(connected, workspace, screen.show, *asks)
-    status = main.play(agent, screen, connected)
+    with contextlib.redirect_stdout(io.StringIO()):
+        screen = console.Console()
+        asks = [main.who_to_ask(screen, connected, False)] if hasattr(main, "who_to_ask") else []
+        agent = harness.build(connected, workspace, screen.show, *asks)
+        status = main.play(agent, screen, connected)
     yield name, agent, server, status
     server.close()
     main.leave_workspace(workspace, is_worth_keeping=False)
