@@ -40,7 +40,7 @@ HELP = f"""\
 {ME} run s05              a chapter; without a key it plays offline
 {ME} run s05 "a prompt"   answers one prompt; what follows is passed on: --workdir DIR
 {ME} diff s05             what the chapter adds to the one before it
-{ME} diff s04 s07         what lies between two chapters
+{ME} diff s02 s05         what lies between two chapters
 {ME} diff --milestones    what lies between milestones; --stat: only counts, --all: not only Python
 {ME} practice s05         a copy of the chapter, to write its functions yourself; --reset: begin anew
 {ME} check s05            what passes, what is next; --hint: a hint, --watch: at each save, --verbose: all
