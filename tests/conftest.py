@@ -77,6 +77,7 @@ def parsed(chapter: str, module: str) -> tuple[str, dict[str, ast.stmt], dict[st
     return text, defined, imported
 
 
+@functools.cache
 def text_of(chapter: str, module: str) -> str:
     """Return the text of ``module`` and of all that it imports, name by name, as one string to compare."""
     text, _, imported = parsed(chapter, module)

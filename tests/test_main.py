@@ -20,6 +20,7 @@ import pytest
 from conftest import CHAPTERS
 from conftest import ROOT
 from conftest import talk
+from lessons import normalised
 from test_shell import LONG
 from test_shell import POSIX
 from test_shell import UP
@@ -272,15 +273,13 @@ runpy.run_module(sys.argv[0], run_name="__main__", alter_sys=True)
 
 
 def test_an_empty_pipe_plays_the_lesson(run, place):
-    status, out, err = run(FIRST)
-    assert (status, err) == (0, "")
-    lines = offline_model.start(scenario=FIRST)
-    with lines as server:
-        typed = server.lines
-    at = [out.index(f"\n> {line}\n") for line in typed]
-    assert at == sorted(at) and len(at) > 0
-    assert "offline model" in out.splitlines()[0]
-    assert str(place / "temporary") in out.splitlines()[0]
+    def test(chapter):
+        status, out, err = run(chapter)
+        assert (status, err) == (0, "")
+        assert normalised(out) == (ROOT / chapter / "expected.txt").read_text(encoding="utf-8")
+        assert str(place / "temporary") in out.splitlines()[0]
+
+    side_by_side(test, *[(chapter,) for chapter in BOTH])
     assert os.listdir(place / "temporary") == []
 
 

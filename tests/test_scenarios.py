@@ -2,51 +2,60 @@
 
 from __future__ import annotations
 
-import contextlib
 import importlib
 import io
 import re
+import signal
+import sys
+import types
 
 import pytest
 from conftest import ROOT
 from lessons import CHAPTERS
 from lessons import normalised
-from lessons import play
 
 import offline_model
 
 
 @pytest.fixture(params=CHAPTERS, scope="module")
-def played(request):
-    """Play the lesson of a chapter in this process; return its agent, its server, and what was printed."""
-    name = request.param
-    main, console, model, harness = (
-        importlib.import_module(f"{name}.{part}") for part in ("__main__", "console", "model", "harness")
-    )
-    server = offline_model.start(scenario=name)
-    workspace = offline_model.make_workspace()
-    connected = model.Model(offline_model.MODEL, server.url, "offline", server)
-    with contextlib.redirect_stdout(io.StringIO()):
-        screen = console.Console()
-        asks = [main.who_to_ask(screen, connected, False)] if hasattr(main, "who_to_ask") else []
-        agent = harness.build(connected, workspace, screen.show, *asks)
-        status = main.play(agent, screen, connected)
-    yield name, agent, server, status
-    server.close()
-    main.leave_workspace(workspace, is_worth_keeping=False)
+def played(request, tmp_path_factory):
+    """Run the program of a chapter in this process, with an empty pipe: it plays its lesson.
+
+    Returns all about it: the agent, the server, the exit status, what went to stdout and to stderr. Two chapters are
+    played as processes, too, in test_main.py.
+    """
+    name, found = request.param, types.SimpleNamespace(name=request.param)
+    main = importlib.import_module(f"{name}.__main__")
+    start, build = offline_model.start, main.build
+    out, err = (io.TextIOWrapper(io.BytesIO(), "utf-8", write_through=True) for _ in "oe")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(tmp_path_factory.mktemp("start"))
+        patch.setattr(offline_model, "start", lambda *a, **k: vars(found).setdefault("server", start(*a, **k)))
+        patch.setattr(main, "build", lambda *a, **k: vars(found).setdefault("agent", build(*a, **k)))
+        patch.setattr(sys, "argv", [name])
+        patch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO()))
+        patch.setattr(sys, "stdout", out)
+        patch.setattr(sys, "stderr", err)
+        kept = {number: signal.getsignal(number) for number in (signal.SIGTERM, getattr(signal, "SIGHUP", signal.SIGTERM))}
+        try:
+            found.status = main.main()
+        finally:
+            for number, handler in kept.items():
+                signal.signal(number, handler)
+    found.out, found.err = (stream.buffer.getvalue().decode("utf-8") for stream in (out, err))
+    yield found
+    found.server.close()
 
 
 def test_the_script_is_played_to_its_end(played):
-    name, agent, server, status = played
-    assert server.problems == []
-    assert server.leftover() == []
-    assert status == 0
-    assert agent.history.open_calls() == []
+    assert played.server.problems == []
+    assert played.server.leftover() == []
+    assert played.status == 0
+    assert played.agent.history.open_calls() == []
 
 
 def test_each_request_reads_from_the_cache_what_the_one_before_left_there(played):
-    name, agent, server, status = played
-    usages = [record.usage for record in server.requests if record.status == 200]
+    usages = [record.usage for record in played.server.requests if record.status == 200]
     assert len(usages) > 2
     for earlier, later in zip(usages, usages[1:]):
         assert later["cache_read_input_tokens"] == (
@@ -55,10 +64,9 @@ def test_each_request_reads_from_the_cache_what_the_one_before_left_there(played
 
 
 def test_nothing_reaches_outside_the_workspace(played):
-    name, agent, server, status = played
     commands = [
         block["input"].get("command", "")
-        for record in server.requests
+        for record in played.server.requests
         for message in record.body["messages"]
         for block in message["content"]
         if isinstance(block, dict) and block["type"] == "tool_use"
@@ -66,13 +74,10 @@ def test_nothing_reaches_outside_the_workspace(played):
     assert not [command for command in commands if re.search(r"(^|[\s='\"])[~/]|\.\.|\brm\b|http|curl|wget|sudo", command)]
 
 
-@pytest.mark.parametrize("name", CHAPTERS)
-def test_what_is_printed_is_what_is_stored(name):
-    done = play(name)
-    assert done.stderr == b""
-    assert done.returncode == 0
-    stored = (ROOT / name / "expected.txt").read_text(encoding="utf-8")
-    assert normalised(done.stdout.decode("utf-8")) == stored
+def test_what_is_printed_is_what_is_stored(played):
+    stored = (ROOT / played.name / "expected.txt").read_text(encoding="utf-8")
+    assert normalised(played.out) == stored
+    assert played.err == ""
 
 
 @pytest.mark.parametrize("name", CHAPTERS)
