@@ -39,6 +39,7 @@ HELP = f"""\
 {ME}                      the chapters, and what to do next
 {ME} run s05              a chapter; without a key it plays offline
 {ME} run s05 "a prompt"   answers one prompt; what follows is passed on: --workdir DIR
+{ME} run s05 --practice   runs your copy of the chapter, always offline
 {ME} diff s05             what the chapter adds to the one before it
 {ME} diff s02 s05         what lies between two chapters
 {ME} diff --milestones    what lies between milestones; --stat: only counts, --all: not only Python
@@ -109,20 +110,33 @@ def show_chapters(arguments: list[str]) -> int:
 
 
 def run(arguments: list[str]) -> int:
-    """Hand over to a chapter. What follows its name is passed on, less a ``--`` that sets it off."""
+    """Hand over to a chapter, or to the learner's copy. What follows is passed on, less a ``--`` that sets it off."""
     expect(arguments and not arguments[0].startswith("-"),
            f"The chapter comes first, as in: {ME} run s05. They are listed by: {ME} list")
     chapter, rest = find(arguments[0]), arguments[1:]
+    own = "--practice" in rest[:rest.index("--") if "--" in rest else None]
+    if own:
+        rest.remove("--practice")
+        attempt(lambda desk: desk.find_copy(desk.Path(ROOT), chapter, ME))
     if "--" in rest:
         rest.remove("--")
+    home = os.path.join(ROOT, "practice") if own else ROOT
     for at, argument in enumerate(rest):
         option, equals, value = argument.partition("=")
         if option == "--workdir" and equals:
-            rest[at] = option + equals + seen_from_here(value)
+            rest[at] = option + equals + seen_from_here(value, home)
         elif rest[at - 1:at] == ["--workdir"]:
-            rest[at] = seen_from_here(argument)
+            rest[at] = seen_from_here(argument, home)
     prepare("requirements.txt")
-    return hand_over([PYTHON, "-m", chapter] + rest)
+    if not own:
+        return hand_over([PYTHON, "-m", chapter] + rest)
+    # A gate that is still to be written stops nothing: no real model gets hold of a copy, neither by a key nor by .env.
+    for name in [name for name in os.environ if name.startswith("ANTHROPIC_")]:
+        del os.environ[name]
+    os.environ["PYTHONPATH"] = ROOT
+    announce(["cd", "practice"])
+    os.chdir(home)
+    return hand_over([PYTHON, "-B", "-m", chapter] + rest, "with PYTHONPATH=.., and without a key")
 
 
 def test(arguments: list[str]) -> int:
@@ -495,13 +509,13 @@ def say(text: str) -> None:
 
 
 def announce(command: list[str], remark: str = "") -> None:
-    """Show a command as one would type it in ROOT. On stderr, for stdout belongs to what a chapter answers."""
+    """Show a command as one would type it here. On stderr, for stdout belongs to what a chapter answers."""
     if os.name == "nt":
         from subprocess import list2cmdline as join
     else:
         from shlex import join
 
-    words = [os.path.relpath(word, ROOT) if word == PYTHON else word for word in command]
+    words = [os.path.relpath(word) if word == PYTHON else word for word in command]
     print(f"$ {join(words)}{remark and '   # ' + remark}", file=sys.stderr, flush=True)
 
 
@@ -521,12 +535,12 @@ def execute(command: list[str], complaint: str) -> None:
         raise Fault("\n    ".join([complaint] + [line[:LAST_WIDTH] for line in last]))
 
 
-def hand_over(command: list[str]) -> int:
+def hand_over(command: list[str], remark: str = "") -> int:
     """Become the command, so that nothing of ours is left between; on Windows, which cannot do that, wait for it."""
-    announce(command)
+    announce(command, remark)
     sys.stdout.flush()
     try:
-        return attend(command, ROOT)[0] if os.name == "nt" else os.execv(command[0], command)
+        return attend(command, os.curdir)[0] if os.name == "nt" else os.execv(command[0], command)
     except OSError as error:
         raise Fault(f"{PYTHON} does not start ({error.strerror}): remove the folder .venv and try again.") from None
 
@@ -549,9 +563,9 @@ def attend(command: list[str], folder: str, **options: object) -> tuple[int, byt
     return done.returncode, done.stdout or b"", bool(pressed)
 
 
-def seen_from_here(path: str) -> str:
-    """Return a path that means the same after going to ROOT."""
-    return path if os.path.samefile(os.curdir, ROOT) else os.path.abspath(path)
+def seen_from_here(path: str, there: str = ROOT) -> str:
+    """Return a path that means the same after going ``there``."""
+    return path if os.path.samefile(os.curdir, there) else os.path.abspath(path)
 
 
 def read(path: str) -> bytes:

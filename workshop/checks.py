@@ -29,6 +29,7 @@ POLL = 0.05  # seconds between two looks at the report
 CHUNK = 65536  # bytes taken at once from the pipe, and kept of what was printed
 GRACE = 5.0  # seconds for a run to end by itself once all is reported
 VERBOSE_BYTES = 200_000  # shown of what a run prints, if all is wanted: hundreds of failures
+PROMISE = 60  # characters by which the error of a function that is still to be written is known
 LAST_LINES = 12  # of what a run printed, when nothing else explains its end
 WIDTH = 100  # characters shown of a line that is not ours
 
@@ -59,6 +60,7 @@ class Outcome:
     # untouched, written, forgotten (the error is still in it), or missing
     state: dict[str, str] = field(default_factory=dict)
     remind: dict[str, int] = field(default_factory=dict)  # the line of the error that is still in it
+    found: bool = False  # the next one passes its own tests, but the failing test passes as soon as it is the chapter's
 
     @property
     def all_pass(self) -> bool:
@@ -79,7 +81,7 @@ def check(
     outcome = Outcome(chapter, copy, copies.functions(root / chapter))
     state = plan(root, outcome)
     if state:
-        run = Run(root, python, outcome.functions, [state], limits)
+        run = Run(root, python, [state], limits)
         run.start(tell, verbose)
         read(outcome, run)
     return outcome
@@ -95,8 +97,8 @@ def plan(root: Path, outcome: Outcome) -> dict[str, Any] | None:
         if not (unwritten and outcome.state[each.name] == "untouched"):  # of those to be written, only the first
             groups.append({"name": each.name, "tests": list(each.tests), "stop": True})
         unwritten = unwritten or outcome.state[each.name] == "untouched"
-    modules = preload(outcome.functions)
-    return {"folder": str(outcome.copy), "preload": modules, "groups": groups, "rest": not unwritten}
+    written = [name for name, state in outcome.state.items() if state == "written"]
+    return state_of(outcome.copy, outcome.functions, groups) | {"rest": not unwritten, "written": written}
 
 
 def look(chapter: Path, outcome: Outcome) -> list[str]:
@@ -133,19 +135,25 @@ def look(chapter: Path, outcome: Outcome) -> list[str]:
     return []
 
 
-def preload(functions: list[Function]) -> list[str]:
-    """Return the modules that are imported before the tests: those with the functions, and what puts all together."""
-    return list(dict.fromkeys([*(each.file.removesuffix(".py") for each in functions), "harness"]))
+def state_of(copy: Path, functions: list[Function], groups: list[dict[str, Any]]) -> dict[str, Any]:
+    """Return what a run has to know of a copy."""
+    return {
+        "folder": str(copy),
+        "functions": [[each.file, each.name, copies.promise(each)[:PROMISE]] for each in functions],
+        # Imported before the tests: what has the functions, and what puts all together.
+        "preload": list(dict.fromkeys([*(each.file.removesuffix(".py") for each in functions), "harness"])),
+        "groups": groups,
+        "rest": False,  # run the mechanism's other tests, too?
+        "written": [],  # functions in which a fault is looked for
+        "instead": {},  # texts that stand for those of files
+    }
 
 
 class Run:
     """One run of pytest over the states of a practice, watched from outside."""
 
-    def __init__(
-        self, root: Path, python: str, functions: list[Function], states: list[dict[str, Any]], limits: Limits
-    ) -> None:
-        self.root, self.python, self.limits = root, python, limits
-        self.functions, self.states = functions, states
+    def __init__(self, root: Path, python: str, states: list[dict[str, Any]], limits: Limits) -> None:
+        self.root, self.python, self.states, self.limits = root, python, states, limits
         self.records: list[dict[str, Any]] = []
         self.printed = bytearray()
         self.count = 0
@@ -156,20 +164,7 @@ class Run:
     def start(self, tell: Callable[[str], None] = lambda text: None, verbose: bool = False) -> None:
         """Run it to its end, or to a limit."""
         with tempfile.TemporaryDirectory(prefix="check-", ignore_cleanup_errors=True) as place:
-            self.place = Path(place).resolve()
-            plan = {
-                "package": Path(self.states[0]["folder"]).name,
-                "states": self.states,
-                "report": str(self.place / "report"),
-                "stuck": str(self.place / "stuck"),
-                "temporary": str(self.place / "t"),
-                "promises": {each.name: copies.promise(each)[:60] for each in self.functions},
-                "test_seconds": self.limits.test_seconds,
-                "rest_seconds": self.limits.rest_seconds,
-                "total_seconds": self.limits.total_seconds + GRACE,
-            }
-            (self.place / "plan").write_text(json.dumps(plan), encoding="utf-8")
-            (self.place / "report").touch()
+            self.prepare(Path(place).resolve())
             try:
                 process = subprocess.Popen(self.command(verbose), **self.options())
             except OSError as error:
@@ -188,8 +183,24 @@ class Run:
             stuck = self.place / "stuck"
             self.stuck = stuck.read_text(encoding="utf-8", errors="replace") if stuck.exists() else ""
 
+    def prepare(self, place: Path) -> None:
+        """Write down in the folder ``place`` what is to be run."""
+        self.place = place
+        plan = {
+            "states": self.states,
+            "report": str(place / "report"),
+            "stuck": str(place / "stuck"),
+            "temporary": str(place / "t"),
+            "test_seconds": self.limits.test_seconds,
+            "rest_seconds": self.limits.rest_seconds,
+            "total_seconds": self.limits.total_seconds + GRACE,
+        }
+        (place / "plan").write_text(json.dumps(plan), encoding="utf-8")
+        (place / "report").touch()
+
     def command(self, verbose: bool) -> list[str]:
-        files = dict.fromkeys(test.partition("::")[0] for each in self.functions for test in each.tests)
+        groups = [group for state in self.states for group in state["groups"]]
+        files = dict.fromkeys(test.partition("::")[0] for group in groups for test in group["tests"])
         shown = ["-v", "--tb=short"] if verbose else ["-q", "--tb=no"]
         options = ["-s", "-p", "no:cacheprovider", "-p", "workshop.plugin", f"--basetemp={self.place / 't'}"]
         return [self.python, "-B", "-m", "pytest", *shown, *options, *files]
@@ -250,7 +261,7 @@ class Run:
                 tell(f"All functions pass their own tests. Now {others} ...\n")
 
     def ended(self) -> bool:
-        return bool(self.records) and self.records[-1]["event"] in ("end", "uncollected")
+        return any(record["event"] in ("end", "uncollected") for record in self.records)
 
     def last_test(self) -> str:
         started = [record["test"] for record in self.records if record["event"] == "start"]
@@ -274,7 +285,7 @@ def end(process: subprocess.Popen) -> None:
 def read(outcome: Outcome, run: Run, state: int = 0) -> None:
     """Fill in the outcome from the records of a run, those of one copy."""
     failures: dict[str, dict[str, Any]] = {}
-    group, tested = None, []
+    group, tested, fault = None, [], None
     for record in [each for each in run.records if each["state"] == state]:
         event = record["event"]
         if event == "group":
@@ -286,6 +297,8 @@ def read(outcome: Outcome, run: Run, state: int = 0) -> None:
             failures.setdefault(record["group"], record)
         elif event == "passed" and group == "":
             outcome.rest += 1
+        elif event == "fault":
+            fault = next(each for each in outcome.functions if each.name == record["name"])
         elif event == "missing":
             outcome.trouble.append(f"The course has no test {record['test']}: get it anew.")
         elif event == "broken":
@@ -302,6 +315,9 @@ def read(outcome: Outcome, run: Run, state: int = 0) -> None:
     outcome.passed = [name for name in tested if name not in failures]
     outcome.next = next((each for each in outcome.functions if each.name not in outcome.passed), None)
     outcome.failure = failures.get(outcome.next.name if outcome.next else "")
+    if fault and fault is not outcome.next:
+        outcome.passed = [name for name in outcome.passed if name != fault.name]
+        outcome.next, outcome.found = fault, True
 
 
 def why_it_ended(outcome: Outcome, run: Run) -> list[str]:

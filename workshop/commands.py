@@ -63,8 +63,11 @@ def check(root: Path, python: str, chapter: str, me: str, *, hint: bool, verbose
         entry["passed"] = outcome.passed
     entry["all"] = outcome.all_pass
     lines = words.report(outcome, me)
-    if hint and outcome.next:
-        lines = give_hint(outcome.next, entry["hints"], f"{me} check {chapter[:3]} --hint")
+    open_ones = [each for each in outcome.functions if each.name not in entry["passed"]]
+    wanted = outcome.next or (open_ones[0] if outcome.trouble and open_ones else None)
+    if hint and wanted:
+        lines = [*outcome.trouble, ""] if outcome.trouble else []
+        lines += give_hint(wanted, entry["hints"], f"{me} check {chapter[:3]} --hint")
     elif hint and outcome.all_pass:
         lines.append("So no hint is left to give.")
     progress.save(root, chapter, entry)
@@ -164,7 +167,8 @@ def standing(root: Path, chapter: str) -> str:
         names = [each.name for each in copies.functions(root / chapter)]
     except Problem:
         return ""
-    return f"practice: {len(set(names) & set(entry['passed']))} of {len(names)}"
+    count = len(set(names) & set(entry["passed"]))
+    return f"practice: {count} of {len(names)}" + (", but not all tests pass" if count == len(names) else "")
 
 
 def place_of(root: Path, chapter: str) -> Path:

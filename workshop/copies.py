@@ -61,7 +61,7 @@ def make(chapter: Path, copy: Path, command: str, names: set[str] | None = None)
     half = copy.with_name(copy.name + f".half-{os.getpid()}")
     copy.parent.mkdir(parents=True, exist_ok=True)
     try:
-        shutil.copytree(chapter, half, ignore=shutil.ignore_patterns(*LEFT_BEHIND))
+        shutil.copytree(chapter, half, ignore=shutil.ignore_patterns(*LEFT_BEHIND), copy_function=shutil.copyfile)
         for file in sorted({each.file for each in listed}):
             text = read(half / file)
             for each in listed:
@@ -123,14 +123,23 @@ def replace(text: str, name: str, source: str) -> str:
     return "\n".join(lines[: starts(node) - 1] + [line + end for line in source.split("\n")] + lines[node.end_lineno :])
 
 
+def solved(chapter: Path, copy: Path, file: str, name: str) -> str:
+    """Return the text of a file of ``copy`` in which one function is as the chapter has it."""
+    own = read(chapter / file)
+    node = locate(own, name)
+    return replace(read(copy / file), name, "\n".join(own.split("\n")[starts(node) - 1 : node.end_lineno]))
+
+
 def starts(node: Node) -> int:
     """Return the number of its first line, decorators included."""
     return min([node.lineno, *(each.lineno for each in node.decorator_list)])
 
 
-def locate(text: str, name: str) -> Node | None:
-    """Return the function ``name`` (``function`` or ``Class.method``) in the syntax tree, or None."""
-    found: ast.AST | None = ast.parse(text.removeprefix("\ufeff"))  # some editors begin a file with this mark
+def locate(text: str | ast.Module, name: str) -> Node | None:
+    """Return the function ``name`` (``function`` or ``Class.method``) in a text or its syntax tree, or None."""
+    found: ast.AST | None = text
+    if isinstance(text, str):
+        found = ast.parse(text.removeprefix("\ufeff"))  # some editors begin a file with this mark
     for part in name.split("."):
         inside = [each for each in getattr(found, "body", []) if getattr(each, "name", None) == part]
         found = inside[-1] if inside else None  # the last one counts, as in Python

@@ -17,6 +17,7 @@ STATEMENT_LINES = 6  # of a test's statement are shown
 SHOWN = 200  # characters of a value
 AROUND = 40  # characters shown before the first difference of two long values
 LOCALS = 3  # values of names in the failing statement
+PRINTED = 4  # lines shown of what a test printed
 
 
 def sentence(item: pytest.Item) -> str:

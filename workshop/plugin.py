@@ -3,28 +3,25 @@
 What is to be run stands in a plan, a JSON file named by the environment (``PLAN``). Each thing that happens becomes one
 line of JSON in the report at once, so that a run that was killed still tells which test it was in. A plan may hold
 several copies of one chapter: the tests are collected once, and each copy is imported anew.
-
-The copy is imported past all bytecode: a file that is saved twice within a second would else run as it was before.
 """
 
 from __future__ import annotations
 
 import faulthandler
 import importlib
-import importlib.abc
-import importlib.machinery
-import importlib.util
 import json
 import os
 import sys
 import traceback
 from pathlib import Path
-from types import CodeType
 from typing import Any
 from typing import Iterator
 
 import pytest
+from _pytest.runner import runtestprotocol
 
+from . import copies
+from .failures import PRINTED
 from .failures import SHOWN
 from .failures import cut
 from .failures import expected_and_came
@@ -35,55 +32,18 @@ from .failures import sentence
 from .failures import statement
 from .failures import tail
 from .failures import values
+from .fresh import CopyFinder
 
 PLAN = "WORKSHOP_PLAN"
 MEMORY = 2 << 30  # bytes that the run may claim: several times what it needs, and less than what a machine has
+CAUGHT = 4  # exceptions kept of a test: the first ones tell
+KEPT = 10_000  # characters kept of what a test prints, and of a text before it is cut: many times what is shown
 
 
 def pytest_configure(config: pytest.Config) -> None:
     if os.environ.get(PLAN):
         plan = json.loads(Path(os.environ[PLAN]).read_text(encoding="utf-8"))
         config.pluginmanager.register(Judge(plan), "workshop-judge")
-
-
-class CopyFinder(importlib.abc.MetaPathFinder):
-    """Finds one package and its modules in a given folder, wherever else they may be."""
-
-    def __init__(self, package: str) -> None:
-        self.package = package
-        self.folder = Path()
-        self.compiled: dict[tuple[str, bytes], CodeType] = {}
-
-    def enter(self, folder: Path) -> None:
-        """Import from ``folder`` from now on."""
-        self.folder = folder
-        for name in [name for name in sys.modules if name == self.package or name.startswith(self.package + ".")]:
-            del sys.modules[name]
-        importlib.invalidate_caches()
-
-    def find_spec(self, fullname: str, path: Any = None, target: Any = None) -> Any:
-        if fullname == self.package:
-            path = [str(self.folder.parent)]
-        elif not fullname.startswith(self.package + "."):
-            return None
-        spec = importlib.machinery.PathFinder.find_spec(fullname, path)
-        if spec and isinstance(spec.loader, importlib.machinery.SourceFileLoader):
-            spec.loader = FreshLoader(fullname, spec.loader.path, self.compiled)
-        return spec
-
-
-class FreshLoader(importlib.machinery.SourceFileLoader):
-    """Compiles the source as it is now. Within one run, the same source is compiled once."""
-
-    def __init__(self, fullname: str, path: str, compiled: dict[tuple[str, bytes], CodeType]) -> None:
-        super().__init__(fullname, path)
-        self.compiled = compiled
-
-    def get_code(self, fullname: str) -> CodeType:
-        source = self.get_data(self.path)
-        if (fullname, source) not in self.compiled:
-            self.compiled[fullname, source] = self.source_to_code(source, self.path)
-        return self.compiled[fullname, source]
 
 
 class Judge:
@@ -93,18 +53,25 @@ class Judge:
         self.plan = plan
         self.root = Path.cwd()
         self.folders = [Path(state["folder"]) for state in plan["states"]]
-        self.finder = CopyFinder(plan["package"])
+        self.finder = CopyFinder(self.saw)
         self.state = 0
+        self.group = ""
         self.failure: dict[str, Any] | None = None
         self.compared: tuple[str, Any, Any] | None = None
+        self.caught: list[dict[str, Any]] = []
+        self.printed = ""
+        self.lost = ""  # the test that ended a state
+        self.mute = False
+        self.roots: list[str] = []  # how the folders are written that a learner need not see
+        self.items: dict[str, list[pytest.Item]] = {}  # by the tests' names without parameters
         self.uncollected: list[str] = []
         self.ready = True
         self.stuck = open(plan["stuck"], "w", encoding="utf-8")
         sys.meta_path.insert(0, self.finder)
-        self.finder.enter(self.folders[0])
         sys.dont_write_bytecode = True
         for stream in (sys.stdout, sys.stderr):
             stream.reconfigure(errors="backslashreplace")
+        self.write, sys.stdout.write = sys.stdout.write, self.see
         limit_memory()
         faulthandler.dump_traceback_later(plan["total_seconds"], exit=True)
 
@@ -117,7 +84,7 @@ class Judge:
     @pytest.hookimpl(tryfirst=True)
     def pytest_collection(self, session: pytest.Session) -> bool | None:
         """Import the first copy before any test is read, which may import it too."""
-        self.ready = self.preload(self.plan["states"][0]["preload"])
+        self.enter(0)
         return None if self.ready or len(self.folders) > 1 else True  # True: nothing is collected
 
     def pytest_collectreport(self, report: Any) -> None:
@@ -129,74 +96,118 @@ class Judge:
         if self.uncollected:
             self.note("uncollected", text="\n".join(self.uncollected))
             return True
-        for self.state in range(len(self.folders)):
-            self.run_state(session, self.plan["states"][self.state])
+        for item in session.items:
+            self.items.setdefault(item.nodeid.partition("[")[0], []).append(item)
+        for number, state in enumerate(self.plan["states"]):
+            if number:
+                self.enter(number)
+            if self.ready:
+                self.run_state(session, state)
         self.note("end")
+        if self.lost:
+            self.find_fault(session)
         faulthandler.dump_traceback_later(self.plan["test_seconds"], exit=True)  # a thread may hold up the exit
         return True
 
+    def enter(self, number: int) -> None:
+        """Go on to another copy."""
+        self.state, state = number, self.plan["states"][number]
+        self.finder.enter(self.folders[number], state["functions"], state["instead"])
+        roots = (self.folders[number], Path(self.plan["temporary"]), self.root)
+        self.roots = [text for root in roots for text in {str(root), repr(str(root))[1:-1], str(root.resolve())}]
+        self.ready = self.preload(state["preload"])
+
     def run_state(self, session: pytest.Session, state: dict[str, Any]) -> None:
-        if self.state:
-            self.finder.enter(self.folders[self.state])
-            self.ready = self.preload(state["preload"])
-        if not self.ready:
-            return
-        tests: dict[str, list[pytest.Item]] = {}
-        for item in session.items:
-            tests.setdefault(item.nodeid.partition("[")[0], []).append(item)
         well = True
         for group in state["groups"]:
             self.note("group", group=group["name"])
-            fine = self.run_group(session, tests, group)
-            well = well and fine
+            well = self.run_group(session, group) and well
         if state["rest"] and well:
             named = {test for group in state["groups"] for test in group["tests"]}
-            rest = [test for test in tests if test not in named]
-            self.note("rest", tests=sum(len(tests[test]) for test in rest))
-            self.run_group(session, tests, {"name": "", "tests": rest, "stop": True})
+            rest = [test for test in self.items if test not in named]
+            self.note("rest", tests=sum(len(self.items[test]) for test in rest))
+            self.run_group(session, {"name": "", "tests": rest, "stop": True})
         session._setupstate.teardown_exact(None)
+
+    def find_fault(self, session: pytest.Session) -> None:
+        """Note the function that has only to be as in the chapter for the lost test to pass: the fault is in it."""
+        state, folder, self.mute = self.plan["states"][self.state], self.folders[self.state], True
+        written = [each for each in state["functions"] if each[1] in state["written"]]
+        for file, name, _ in sorted(written, key=lambda each: each[1] != self.group) if len(written) > 1 else []:
+            text = copies.solved(self.root / folder.name, folder, file, name)
+            self.finder.enter(folder, state["functions"], {file: text})
+            if all(self.passes(session, item, self.plan["test_seconds"]) for item in self.items[self.lost]):
+                return self.note("fault", name=name)
 
     def preload(self, modules: list[str]) -> bool:
         """Import the modules, so that a fault in one is told as such and not as that of a test."""
         for module in modules:
             self.begin(f"import of {module}.py", self.plan["test_seconds"])
             try:
-                importlib.import_module(f"{self.plan['package']}.{module}")
+                importlib.import_module(f"{self.finder.folder.name}.{module}")
             except BaseException as error:  # sys.exit too
-                place = self.place_in_copy(traceback.extract_tb(error.__traceback__))
+                place = self.places(traceback.extract_tb(error.__traceback__))[-1:]
                 if isinstance(error, SyntaxError) and error.filename:
                     source = (error.text or "").strip()
-                    place = {"file": Path(error.filename).name, "line": error.lineno, "source": source}
-                place = place or {"file": f"{module}.py", "line": 0, "source": ""}
-                self.note("broken", text=cut(self.tidy(said(error))), **place)
+                    place = [{"file": Path(error.filename).name, "line": error.lineno, "source": source}]
+                place = place or [{"file": f"{module}.py", "line": 0, "source": ""}]
+                self.note("broken", text=self.tidy(said(error)), **place[0])
                 return False
         return True
 
-    def run_group(self, session: pytest.Session, tests: dict[str, list[pytest.Item]], group: dict[str, Any]) -> bool:
+    def run_group(self, session: pytest.Session, group: dict[str, Any]) -> bool:
         """Run the tests of one function. Returns whether all passed; with "stop" the first failure ends it."""
-        well = True
+        well, self.group = True, group["name"]
+        seconds = self.plan["test_seconds" if group["name"] else "rest_seconds"]
         for test in group["tests"]:
-            if test not in tests:
+            if test not in self.items:
                 self.note("missing", test=test)
                 well = False
-            for item in tests.get(test, []):
-                self.failure = self.compared = None
-                self.begin(item.nodeid, self.plan["test_seconds" if group["name"] else "rest_seconds"])
-                item.config.hook.pytest_runtest_protocol(item=item, nextitem=session)
-                if self.failure is None:
+            for item in self.items.get(test, []):
+                if self.passes(session, item, seconds):
                     self.note("passed", test=item.nodeid)
                     continue
                 self.note("failed", test=item.nodeid, group=group["name"], **self.failure)
                 well = False
                 if group["stop"]:
+                    self.lost = "" if self.failure["kind"] == "hint" else test
                     return False
         return well
+
+    def passes(self, session: pytest.Session, item: pytest.Item, seconds: float) -> bool:
+        """Run one test. Returns whether it passed; if not, ``self.failure`` tells why."""
+        self.failure = self.compared = None
+        self.begin(item.nodeid, seconds)
+        if self.mute:
+            runtestprotocol(item, nextitem=session, log=False)
+        else:
+            item.config.hook.pytest_runtest_protocol(item=item, nextitem=session)
+        return self.failure is None
 
     def begin(self, test: str, seconds: float) -> None:
         self.note("start", test=test)
         self.stuck.seek(0)
         self.stuck.truncate()
         faulthandler.dump_traceback_later(seconds, exit=True, file=self.stuck)
+
+    def pytest_runtest_setup(self) -> None:
+        self.caught, self.printed = [], ""
+
+    def see(self, text: str) -> int:
+        """Take in what is printed, and keep the end of it."""
+        self.printed = (self.printed + text[-KEPT:])[-KEPT:]
+        return len(text) if self.mute else self.write(text)
+
+    def saw(self) -> None:
+        """Note the exception that is being handled, if it comes from the copy and is none of the chapter's own."""
+        error = sys.exc_info()[1]
+        own = type(error).__module__.startswith(self.finder.folder.name + ".")
+        if own or not isinstance(error, Exception) or len(self.caught) >= CAUGHT:
+            return
+        frames, tests = traceback.extract_tb(error.__traceback__), str(self.root / "tests") + os.sep
+        ours = [f.filename for f in frames if f.filename in self.finder.lines or f.filename.startswith(tests)]
+        if ours and ours[-1] in self.finder.lines:  # what a test raises on purpose is none of the learner's
+            self.caught.append({"text": self.tidy(said(error)), "places": self.places(frames)})
 
     # What a failure has to tell.
 
@@ -222,41 +233,48 @@ class Judge:
         compared = self.compared if isinstance(error, AssertionError) else None
         expected, came = expected_and_came(error, compared)
         texts = [text, *(render(value) for value in (compared or ())[1:])]
-        hinted = [name for name, start in self.plan["promises"].items() if any(start in each for each in texts)]
+        promises = {name: start for _, name, start in self.plan["states"][self.state]["functions"]}
+        hinted = [name for name, start in promises.items() if any(start in each for each in texts)]
         kind = "assertion" if isinstance(error, (AssertionError, pytest.fail.Exception)) else "error"
         summaries = [traceback.FrameSummary(f.f_code.co_filename, n, f.f_code.co_name) for f, n in frames]
         shown = statement(item.path, line) if frame else []
         checked = ""
         if kind == "assertion" and ours and ours[-1][0] is not frame:
             checked = " ".join(part.strip() for part in statement(item.path, ours[-1][1], alone=True))
+        told = [start for name, start in promises.items() if name != self.group] + [self.tidy(text)]
+        caught = [each for each in self.caught if not any(start in each["text"] for start in told)]
+        printed = [self.tidy(each) for each in self.printed.split("\n") if each.strip()]
         return {
             "sentence": sentence(item),
             "where": f"{item.nodeid.partition('::')[0]}:{line or item.location[1] + 1}",
             "call": [self.tidy(each) for each in shown],
             "values": [self.tidy(each) for each in values(item, frame, shown, (expected, came))] if frame else [],
-            "checked": self.tidy(checked)[:SHOWN],
+            "checked": self.tidy(checked),
             "kind": "hint" if hinted else kind,
             "type": type(error).__name__,
-            "expected": cut(self.tidy(expected)),
-            "came": cut(self.tidy(came)),
-            "place": self.place_in_copy(summaries) if kind == "error" else None,
+            "expected": self.tidy(expected),
+            "came": self.tidy(came),
+            "places": self.places(summaries) if kind == "error" else [],
+            "caught": caught[:1],
+            "printed": ["…"] * (len(printed) > PRINTED) + printed[-PRINTED:],
             "hinted": hinted,
         }
 
-    def place_in_copy(self, frames: Any) -> dict[str, Any] | None:
-        """Return the last of the frames that is in a copy."""
-        for each in reversed(list(frames)):
-            path = Path(each.filename)
-            if any(folder in path.parents for folder in self.folders):
-                return {"file": path.name, "line": each.lineno, "source": cut(self.tidy((each.line or "").strip()))}
-        return None
+    def places(self, frames: Any) -> list[dict[str, Any]]:
+        """Return the last of the frames that is in a marked function, and the last one in the copy if it is another."""
+        inside = [each for each in frames if each.filename in self.finder.lines]
+        last = [each for each in inside if any(each.lineno in lines for lines in self.finder.lines[each.filename])][-1:]
+        return [
+            {"file": Path(each.filename).name, "line": each.lineno, "source": self.tidy((each.line or "").strip())}
+            for each in last + [each for each in inside[-1:] if each not in last]
+        ]
 
     def tidy(self, text: str) -> str:
-        """Return ``text`` with paths as a learner sees them, and without characters that steer a terminal."""
-        for folder in (self.folders[self.state], Path(self.plan["temporary"]), self.root):
-            for root in {str(folder), repr(str(folder))[1:-1], str(folder.resolve())}:
-                text = text.replace(root + os.sep, "").replace(root, ".")
-        return "".join(char if char.isprintable() else repr(char)[1:-1] for char in text)
+        """Return ``text`` with paths as a learner sees them, cut, and without characters that steer a terminal."""
+        text = text[:KEPT]
+        for root in self.roots:
+            text = text.replace(root + os.sep, "").replace(root, ".")
+        return cut("".join(char if char.isprintable() else repr(char)[1:-1] for char in text))
 
 
 def limit_memory() -> None:

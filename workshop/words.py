@@ -28,10 +28,13 @@ def report(outcome: Outcome, me: str) -> list[str]:
     if each is None:
         others = f", and so do the mechanism's other tests ({outcome.rest})" if outcome.rest else ""
         lines.append(f"All {total} functions pass{others}.")
+        lines.append(f"Run it: {me} run {short} --practice")
         return lines + [f"Compare with the chapter's own: {me} diff {short} --practice"]
     where = f"{each.file}, line {outcome.lines[each.name]}" if outcome.lines[each.name] else each.file
     lines += fill(f"Next: {each.name} ({where})")
     lines += fill(f"Wanted: {each.wanted}")
+    if outcome.found:
+        lines += fill(f"The test below fails with yours, and passes with the chapter's own {each.name}.")
     failure = outcome.failure or {}
     others = [name for name in failure.get("hinted", []) if name != each.name]
     if outcome.state[each.name] == "missing":
@@ -74,10 +77,14 @@ def tell_failure(failure: dict[str, Any], head: str, to_be_written: bool = False
     if failure["expected"]:
         lines.append(f"  expected: {failure['expected']}")
     lines.append(f"  came:     {failure['came']}")
-    place = failure["place"]
-    if place:
-        lines.append(f"  in {place['file']}, line {place['line']}: {place['source']}".rstrip(": "))
-    return lines
+    lines += tell_places(failure["places"])
+    for caught in failure["caught"]:
+        lines += [f"  raised and caught on the way: {caught['text']}", *tell_places(caught["places"])]
+    return lines + [f"  printed:  {line}" for line in failure["printed"]]
+
+
+def tell_places(places: list[dict[str, Any]]) -> list[str]:
+    return [f"  {word} {p['file']}, line {p['line']}: {p['source']}" for word, p in zip(("in", "then in"), places)]
 
 
 def fill(text: str) -> list[str]:
