@@ -77,7 +77,8 @@ class Exchange:
 
     says: str = ""  # the prompt, exactly (but for white space around it)
     contains: str = ""  # or: a part of it, for prompts that mechanisms write
-    typed: bool = True  # one of the person's typed lines, in order (only with `says`)
+    typed: bool = True  # one of the person's typed lines, in order (only with `says` or `line`)
+    line: str = ""  # what is typed where that is not the prompt itself: a command of the harness
     steps: Sequence[Step] = ()
     answers: Mapping[str, str | Sequence[str]] = field(default_factory=dict)  # part of a question -> answer(s)
     extra: bool = False  # for experiments: never counted as left over
@@ -141,7 +142,8 @@ class Run:
     @property
     def lines(self) -> list[str]:
         """The person's typed lines, in order."""
-        return [exchange.says for exchange in self.scenario.exchanges if exchange.typed and exchange.says]
+        lines = [exchange.line or exchange.says for exchange in self.scenario.exchanges if exchange.typed]
+        return [line for line in lines if line]
 
     def turn(self, request: dict) -> Turn:
         """What to say to this request; counts its faults."""

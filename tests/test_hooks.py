@@ -321,3 +321,62 @@ def test_sections_come_in_order_and_empty_ones_stay_out(chapter):
     assert [block["text"] for block in agent.request()["system"]] == ["the beginning", *before, "the end"]
     agent.add_section("late", "another end", order=99)
     assert agent.request()["system"][-1]["text"] == "another end"
+
+
+# --- what later mechanisms hang on -----------------------------------------------------------------------------------
+
+
+def has_commands(chapter):
+    """Whether the chapter has late hooks, commands and a queue: they come with the first mechanism that needs them."""
+    return hasattr(chapter.load("agent").Agent, "enqueue")
+
+
+def test_late_hooks_run_after_all_others(load):
+    hooks = load("hooks")
+    table, seen = hooks.Hooks(), []
+    if not hasattr(table, "late"):
+        return
+    for name, last in (("a", False), ("late", True), ("b", False), ("later", True), ("c", False)):
+        table.on(hooks.RunEnd, lambda event, name=name: seen.append(name), last=last)
+    table.fire(hooks.RunEnd(None, None))
+    assert seen == ["a", "b", "c", "late", "later"]
+
+
+def test_a_late_hook_sees_that_somebody_has_ended_the_run(chapter):
+    if not has_commands(chapter):
+        return
+    agent, seen = chapter.agent(talk("go", Step("Never.", extra=True))), []
+    hooks = chapter.load("hooks")
+    agent.on(hooks.BeforeModel, lambda event: seen.append(event.agent.halt), last=True)
+    agent.on(hooks.BeforeModel, lambda event: setattr(event.agent, "halt", "enough"))
+    assert chapter.run(agent, "go").reason == "halted"
+    assert seen == ["enough"]
+
+
+def test_whoever_announces_state_learns_whether_it_was_kept(chapter):
+    if not has_commands(chapter):
+        return
+    agent, heard = chapter.agent(), []
+    changed = chapter.load("hooks").StateChanged
+    assert agent.changed("x", 1) is True
+    agent.on(changed, lambda event: heard.append((event.name, event.value)))
+    assert agent.changed("x", 2) is True
+    agent.on(changed, lambda event: setattr(event, "kept", event.name != "full"))
+    assert (agent.changed("x", 3), agent.changed("full", 4)) == (True, False)
+    agent.on(changed, lambda event: 1 / 0)
+    assert agent.changed("x", 5) is False
+    assert [value for _, value in heard] == [2, 3, 4, 5]
+    assert "ZeroDivisionError" in chapter.shown[-1][1]["text"]
+
+
+def test_commands_and_what_waits_are_the_agents_own(chapter):
+    if not has_commands(chapter):
+        return
+    agent, other, typed = chapter.agent(), chapter.agent(), []
+    agent.command("try", "tries it", typed.append)
+    help, function = agent.commands["try"]
+    function("this")
+    agent.enqueue("first")
+    agent.enqueue("second", "autopilot")
+    assert (help, typed, list(agent.queue)) == ("tries it", ["this"], [("first", "person"), ("second", "autopilot")])
+    assert "try" not in other.commands and not other.queue

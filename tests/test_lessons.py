@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import re
 import shlex
@@ -173,3 +174,8 @@ def test_other_commands_are_known():
     assert any(map(plays_a_lesson, commands()))
     known = r"python3 learn\.py (test|carry|practice|check|diff s05 --practice)|python3 -m pip download |export |pip install -r |pytest|python tests/|cp |git |python -m offline_model"
     assert [command for command in commands() if not (runs_quickly(command) or plays_a_lesson(command)) and not re.match(known, command)] == []
+
+
+def test_the_table_of_plan_mode_is_what_its_script_prints():
+    """If it fails: python tests/benchmarks/plan_mode_cache.py prints the table as it is now."""
+    assert importlib.import_module("benchmarks.plan_mode_cache").table() in text_of("s06_plan_mode/README.md")

@@ -13,6 +13,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections import deque
 from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
 
@@ -288,15 +289,99 @@ def test_ctrl_c_ends_the_lesson(monkeypatch, capsys, name):
     main = importlib.import_module(f"{name}.__main__")
     asked = []
 
-    def run(agent, line):
+    def run(agent, line, source="person"):
         asked.append(line)
         return main.Outcome(reason="interrupted", detail="Interrupted.")
 
     monkeypatch.setattr(main, "run", run)
     model = SimpleNamespace(script=SimpleNamespace(lines=["one", "two"]))
-    assert main.play(None, main.Console(), model) == 130
+    agent = SimpleNamespace(queue=deque())
+    agent.enqueue = lambda prompt: agent.queue.append((prompt, "person"))
+    assert main.play(agent, main.Console(), model) == 130
     assert asked == ["one"]
     assert "[Interrupted.]" in capsys.readouterr().out
+
+
+# What the person typed, and what is to be run after it; in this process
+
+WITH_COMMANDS = [name for name in CHAPTERS if "def work(" in (ROOT / name / "__main__.py").read_text(encoding="utf-8")]
+
+
+@pytest.fixture(params=WITH_COMMANDS)
+def at_work(request, tmp_path, capsys):
+    """Return ``at_work(line, *exchanges)``: do what was typed, with two commands. Gives the outcome, what ran, what was shown."""
+    load = lambda part: importlib.import_module(f"{request.param}.{part}")  # noqa: E731
+    servers = []
+
+    def at_work(line, *exchanges, in_run=lambda agent, prompt: None):
+        server = offline_model.start(scenario=Scenario(about="test", exchanges=list(exchanges)))
+        servers.append(server)
+        console = load("console").Console()
+        model = load("model").Model(offline_model.MODEL, server.url, "x", server)
+        agent = load("harness").build(model, tmp_path, console.show, None)
+        agent.command("say", "shows it", lambda rest: console.show("notice", text=f"said {rest!r}"))
+        agent.command("twice", "runs it twice", lambda rest: [agent.enqueue(rest), agent.enqueue(rest, "autopilot")])
+        ran = []
+
+        def submitted(event):
+            ran.append((event.prompt, event.source))
+            in_run(agent, event.prompt)
+
+        agent.on(load("hooks").UserPromptSubmit, submitted)
+        outcome = load("__main__").work(agent, console, line)
+        return outcome, ran, capsys.readouterr().out, agent
+
+    yield at_work
+    for server in servers:
+        server.close()
+
+
+def test_a_prompt_is_run_and_a_command_is_done(at_work):
+    outcome, ran, out, _ = at_work("hello", talk("hello", Step("Good day.")))
+    assert (outcome.reason, ran, out) == ("end_turn", [("hello", "person")], "Good day.")
+    outcome, ran, out, agent = at_work("/say  a b ")
+    assert (outcome.reason, outcome.detail, ran, out) == ("end_turn", "", [], "said 'a b'\n")
+    assert agent.model.script.requests == []
+
+
+def test_an_unknown_command_names_those_there_are(at_work):
+    outcome, ran, out, _ = at_work("/sya x")
+    assert outcome.reason == "blocked" and ran == []
+    assert outcome.detail.startswith("There is no command /sya: there are ") and "/say, /twice" in outcome.detail
+
+
+@pytest.mark.parametrize("line", ["/usr/bin/x is missing", "/Say x", "/ x", "/", "//say", "/say2"])
+def test_what_only_begins_like_a_command_is_a_prompt(at_work, line):
+    assert at_work(line, talk(line, Step("I see.")))[1] == [(line, "person")]
+
+
+def test_what_waits_is_run_in_order_and_each_run_is_closed(at_work):
+    def more(agent, prompt):
+        if prompt == "one" and not agent.queue:
+            agent.enqueue("two", "notification")
+
+    outcome, ran, out, agent = at_work("/twice one", talk("one", Step("First.")), talk("two", Step("Second.")), in_run=more)
+    assert ran == [("one", "person"), ("one", "autopilot"), ("two", "notification")]
+    assert out == "First.\nFirst.\nSecond." and outcome.text == "Second."
+    assert not agent.queue
+
+
+def test_an_error_in_between_is_told_and_the_next_runs(at_work):
+    def more(agent, prompt):
+        if prompt == "bad":
+            agent.enqueue("good")
+
+    outcome, _, out, _ = at_work("bad", talk("bad", Step("x", fault=Fault(400), extra=True)), talk("good", Step("Well.")), in_run=more)
+    assert (outcome.reason, outcome.text) == ("end_turn", "Well.")
+    assert re.fullmatch(r"\[.*refuses the request \(400\).*\]\nWell\.", out)
+
+
+def test_ctrl_c_clears_what_waits(at_work):
+    def interrupt(agent, prompt):
+        raise KeyboardInterrupt
+
+    outcome, ran, out, agent = at_work("/twice one", in_run=interrupt)
+    assert outcome.reason == "interrupted" and ran == [("one", "person")] and not agent.queue
 
 
 def test_whoever_reads_the_output_may_leave(start, place):

@@ -1,0 +1,11 @@
+# must fail: tests/test_plan_mode.py::test_bash_may_only_read, tests/test_plan_mode.py::test_what_another_hook_puts_in_is_judged_too
+def guard(self, event: PreToolUse) -> None:
+    """The hard layer: whatever the model was shown or remembers, in plan mode nothing else runs."""
+    if not self.active:
+        return
+    name = event.call["name"]
+    why = f"{name} may change things" if not self.is_offered(name) else ""
+    if not why and name in self.limited:
+        why = ""
+    if why:
+        event.decide("deny", REFUSED.format(why))
