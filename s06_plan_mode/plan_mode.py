@@ -229,7 +229,7 @@ class PlanMode:
 
     def restore(self, value: dict[str, Any] | None) -> None:
         """Take back what ``agent.changed`` announced; None stands for never. The model is told anew, whatever it read."""
-        self.active, self.pending, self.warned = bool(value and value["active"]), None, False
+        self.active, self.pending = bool(value and value["active"]), None
         self.told = None if value is None else not self.active
 
     def show(self, text: str) -> None:

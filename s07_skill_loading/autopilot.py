@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING
 
 from .hooks import RunEnd
 from .hooks import StateChanged
-from .hooks import UserPromptSubmit
 from .plan_mode import PlanMode
 from .todo import OPEN
 from .todo import Todo
@@ -74,7 +73,6 @@ def install(
             raise ValueError(f"{name} must be a text, and not blank.")
     pilot = Autopilot(agent, store, plan, max_stuck, rules, go_on)
     plan.on_approval.append(pilot.begin)
-    agent.on(UserPromptSubmit, pilot.listen)
     agent.on(StateChanged, pilot.remember)
     agent.on(RunEnd, pilot.after_run)
     return pilot
@@ -94,7 +92,6 @@ class Autopilot:
     full: bool = True  # whether the next prompt states the rules
     best: int = 0
     stuck: int = 0
-    source: str = "person"  # who speaks in the run that is going
     known: list[Todo] = field(default_factory=list)  # each item since the approval, as it was last seen
 
     def begin(self) -> None:
@@ -114,11 +111,8 @@ class Autopilot:
         for prompt in [each for each in self.agent.queue if each[1] == SOURCE]:
             self.agent.queue.remove(prompt)
 
-    def listen(self, event: UserPromptSubmit) -> None:
-        self.source = event.source
-
     def remember(self, event: StateChanged) -> None:
-        if event.name == "todos":
+        if self.flying and event.name == "todos":
             self.known = self.store.items() + match(self.store.items(), self.known)[1]
 
     def after_run(self, event: RunEnd) -> None:
@@ -130,8 +124,8 @@ class Autopilot:
             return self.stop(outcome, f"stopped, since the run ended with {outcome.reason}")
         if self.plan.active or self.plan.pending:
             return self.stop(outcome, "stopped for plan mode")
-        if self.source != SOURCE and any(source == SOURCE for _, source in self.agent.queue):
-            return  # somebody else had the floor, and ours comes next
+        if any(source == SOURCE for _, source in self.agent.queue):
+            return  # somebody else had the floor, and ours still waits
         verdict = judge(items, self.best, self.stuck, self.max_stuck)
         self.best, self.stuck = verdict.best, verdict.stuck
         if verdict.word == "finished":

@@ -269,6 +269,23 @@ def test_a_new_approval_starts_anew(desk):
     assert "stopped after 3 runs" in desk.run()
 
 
+def test_what_an_earlier_plan_has_reached_does_not_count(desk):
+    desk.take_off("[ ] A", "[ ] B")
+    assert "finished" in desk.run("[x] A", "[x] B")
+    desk.take_off("[ ] C", "[ ] D")
+    for _ in range(2):
+        desk.run("[>] C", "[ ] D")
+    desk.run("[x] C", "[ ] D")
+    assert desk.module.NOTHING_DONE not in desk.next()
+    assert desk.run("[x] C", "[x] D") == "Autopilot: 2/2 completed, finished."
+
+
+def test_only_what_is_in_the_list_at_the_approval_can_be_dropped(desk):
+    desk.write("[ ] idea")
+    desk.take_off("[ ] A")
+    assert desk.run("[x] A") == "Autopilot: 1/1 completed, finished."
+
+
 def test_numbers_and_texts_are_parameters_and_checked(load):
     desk = Desk(load, max_stuck=1, rules="Work.", go_on="More.")
     desk.take_off("[ ] A", "[ ] B")
