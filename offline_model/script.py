@@ -65,6 +65,7 @@ class Step:
     when: str = ""  # taken only if this stands in what came back since the last reply (in any case)
     unless: str = ""  # passed over if this stands there
     offered: str = ""  # taken only if this tool is offered in the request
+    told: str = ""  # taken only if the model was told this: by the system prompt, or by a text in the conversation
     fault: Fault | None = None
     breaks_after: int | None = None  # the first time, the stream ends after so many characters, without message_stop
     stop_reason: str = ""  # empty: tool_use or end_turn
@@ -158,7 +159,7 @@ class Run:
         offered = {tool.get("name") for tool in request.get("tools") or []}
         steps = self.scenario.exchanges[exchange].steps
         for index in range(after + 1, len(steps)):
-            if _fits(steps[index], came_back, offered):
+            if _fits(steps[index], came_back, offered) and _is_told(steps[index].told, request):
                 error = _first_error(request["messages"])
                 if error and not steps[index].when and self.scenario.stops_at_errors:
                     return self._surprised(exchange, error)
@@ -281,6 +282,15 @@ def _fits(step: Step, came_back: str, offered: set) -> bool:
     if step.unless and step.unless.casefold() in came_back:
         return False
     return not step.offered or step.offered in offered
+
+
+def _is_told(text: str, request: dict) -> bool:
+    """Does this text stand in the system prompt, or in what the user's side wrote (results of tools do not count)?"""
+    if not text:
+        return True
+    said = [message for message in request["messages"] if message["role"] == "user"]
+    blocks = [block for holder in ({"content": request.get("system")}, *said) for block in _blocks(holder)]
+    return any(text in block["text"] for block in blocks if block["type"] == "text")
 
 
 def _said_in(block: dict, step: Step) -> bool:

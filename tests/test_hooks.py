@@ -100,7 +100,8 @@ def test_a_prompt_gets_context_and_the_hook_knows_who_speaks(chapter):
     agent.on(hooks.UserPromptSubmit, add)
     chapter.load("loop").run(agent, "go", source="autopilot")
     assert sources == ["autopilot"]
-    assert texts(agent) == ["go", "<system-reminder>\nIt is Monday.\n</system-reminder>"]
+    prompt, reminder = texts(agent)
+    assert prompt == "go" and reminder.startswith("<system-reminder>\n") and "\nIt is Monday.\n" in reminder
 
 
 # --- tools ----------------------------------------------------------------------------------------------------------
@@ -186,7 +187,7 @@ def test_context_of_hooks_stands_behind_the_results_in_one_block(chapter):
     chapter.run(agent, "go")
     kinds = [block["type"] for block in agent.history.messages[2]["content"]]
     assert kinds == ["tool_result", "text"]
-    assert "before" in texts(agent)[1] and "after 0" in texts(agent)[1]
+    assert "before" in texts(agent)[-1] and "after 0" in texts(agent)[-1]
 
 
 def test_invalid_and_unknown_calls_reach_no_hook(chapter):
@@ -244,7 +245,7 @@ def test_objections_go_back_in_one_message(chapter):
     outcome = chapter.run(agent, "go")
     assert (outcome.text, outcome.turns) == ("Now it is.", 2)
     assert [m["role"] for m in agent.history.messages] == ["user", "assistant"] * 2
-    assert texts(agent)[1] == "<system-reminder>\nThe tests fail.\n\nThe docs are old.\n</system-reminder>"
+    assert texts(agent)[-1] == "<system-reminder>\nThe tests fail.\n\nThe docs are old.\n</system-reminder>"
     assert chapter.run(agent, "and now?").reason == "end_turn"
 
 

@@ -86,7 +86,9 @@ def test_the_conversation_that_the_first_lesson_shows_is_real(chapter):
     agent = chapter.agent()
     agent.model = chapter.load("model").Model(offline_model.MODEL, offline.url, "x", offline)
     chapter.run(agent, offline.lines[0])
-    text = re.sub(r"toolu_\w+", "toolu_1", json.dumps(agent.history.messages[: len(shown)]))
+    messages = agent.history.messages[: len(shown)]
+    messages[0]["content"] = messages[0]["content"][:1]  # a later chapter adds a note with the date
+    text = re.sub(r"toolu_\w+", "toolu_1", json.dumps(messages))
     offline.close()
     shutil.rmtree(chapter.workspace)
     assert json.loads(text) == shown

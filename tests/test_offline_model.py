@@ -818,6 +818,18 @@ def test_conditions(play):
     assert next_text([text("ok")], tools=[tool("extra_tool")]) == "fine"
 
 
+def test_a_step_for_a_model_that_was_told(play):
+    server = play(Step("told", told="a row in docs"), Step("not told"))
+
+    def first_text(*blocks, **more):
+        return say(server, user(text("go"), *blocks), **more)["content"][0]["text"]
+
+    assert first_text() == "not told"
+    assert first_text(system=[{"type": "text", "text": "Write a row in docs."}]) == "told"
+    assert first_text(system="Write a row in docs.") == "told"
+    assert first_text(text("<system-reminder>\na row in docs\n</system-reminder>")) == "told"
+
+
 def test_a_prompt_asked_twice_gets_new_ids(play):
     server = play(*STEPS)
     messages, ids = [], []
@@ -1202,6 +1214,9 @@ def test_scenarios_are_sound(name):
     scenario = load_scenario(name)
     assert scenario.about and scenario.exchanges
     for exchange in scenario.exchanges:
+        if exchange.line and not exchange.says:  # a command alone, of which no model hears
+            assert not (exchange.contains or exchange.steps)
+            continue
         assert bool(exchange.says) != bool(exchange.contains)
         assert exchange.steps
         for step in exchange.steps:
@@ -1219,7 +1234,8 @@ def test_workspace():
     try:
         assert one != other and one.is_absolute()
         names = sorted(path.relative_to(one).as_posix() for path in one.rglob("*") if path.is_file())
-        assert names == ["README.md", "docs/usage.md", "notes.py", "store.py", "test_notes.py"]
+        skills = ["skills/new-command/SKILL.md", "skills/new-command/check.sh", "skills/release-note/SKILL.md"]
+        assert names == ["AGENTS.md", "README.md", "docs/usage.md", "notes.py", *skills, "store.py", "test_notes.py"]
         assert all(b"\r" not in path.read_bytes() for path in one.rglob("*.*") if path.is_file())
         run = subprocess.run([sys.executable, "-m", "unittest"], cwd=one, capture_output=True, text=True)
         assert run.returncode == 0 and "Ran 4 tests" in run.stderr

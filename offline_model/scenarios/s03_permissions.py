@@ -48,10 +48,10 @@ SCENARIO = Scenario(
                 Step("And now there is a file named canary: nobody stopped that.", unless="the person", extra=True),
                 Step("Listing is all I need: glob can do that.", when="the person", calls=[Call("glob", pattern="**/*")]),
                 Step(
-                    "Six files beside the skills: the program, its store, its tests, README.md, CHANGELOG.md and docs/usage.md.",
+                    "Seven files beside the skills: the program, its store, its tests, AGENTS.md, README.md, CHANGELOG.md and docs/usage.md.",
                     when="CHANGELOG.md",
                 ),
-                Step("Five files beside the skills: the program, its store, its tests, README.md and docs/usage.md.", extra=True),
+                Step("Six files beside the skills: the program, its store, its tests, AGENTS.md, README.md and docs/usage.md.", extra=True),
             ],
             answers={"touch canary": "n"},
         ),
