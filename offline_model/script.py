@@ -16,6 +16,7 @@ from collections.abc import Mapping
 from collections.abc import Sequence
 from dataclasses import dataclass
 from dataclasses import field
+from dataclasses import replace
 from typing import Any
 
 from . import marks
@@ -98,6 +99,7 @@ class Scenario:
     about: str
     exchanges: Sequence[Exchange]
     name: str = "scenario"
+    context_limit: int | None = None  # tokens in the model's window, where a lesson needs a small one
     stops_at_errors: bool = False  # whether an error that no step has in its `when` ends it: a lesson must not pretend
 
 
@@ -113,7 +115,7 @@ def load_scenario(name: str) -> Scenario | None:
             return None
         raise
     found = module.SCENARIO
-    return Scenario(found.about, found.exchanges, name, stops_at_errors=True)
+    return replace(found, name=name, stops_at_errors=True)
 
 
 @dataclass(frozen=True)

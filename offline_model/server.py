@@ -50,7 +50,7 @@ class Server:
             raise ValueError(f"orphan_index is 'user' or 'assistant', not {orphan_index!r}")
         if split_results not in ("merge", "refuse"):
             raise ValueError(f"split_results is 'merge' or 'refuse', not {split_results!r}")
-        self.context_limit = context_limit
+        self.context_limit = context_limit or (scenario.context_limit if scenario else None)
         self.orphan_index = orphan_index
         self.split_results = split_results
         self.pace = pace
