@@ -47,7 +47,7 @@ def build(
     agent.keepers["Active Tasks"] = lambda: "\n".join(
         todo.row(item) for item in store.items() if item.status in todo.OPEN
     )
-    agent.keepers["Mode"] = plan.guidance
-    agent.keepers["Skills"] = lambda: "\n".join(f"- {name}: load again if needed" for name in manuals.loaded)
+    agent.keepers["Plan mode"] = plan.guidance
+    agent.keepers["Skills loaded"] = lambda: "\n".join(f"- {name}: load again if needed" for name in manuals.loaded)
     agent.on(PostCompact, lambda event: (pilot.forget(), manuals.rebuild(), system.rebuild()))
     return agent

@@ -496,6 +496,15 @@ def test_the_request_for_it_is_the_conversation_and_one_more_text(desk):
     assert usage["cache_read_input_tokens"] == left > 0.8 * sum(usage[n] for n in usage if n.endswith("input_tokens"))
 
 
+def test_it_is_the_last_request_that_it_looks_like(desk):
+    """Hooks may have changed it on the way: what counts for the cache is what went out."""
+    desk.run("Build it.", desk.tells("a"), words(6_000))
+    desk.agent.on(desk.events.BeforeModel, lambda event: event.request.update(system=[text("Changed.")]))
+    desk.run("Go on.", "ok")
+    desk.agent.commands["compact"][1]("")
+    assert desk.asked[0]["system"] == [text("Changed.")]
+
+
 def test_nothing_of_it_is_shown(desk):
     desk.summary = "Secretly written."
     filled(desk, turns=9)
