@@ -13,12 +13,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from .models import OFFLINE_FALLBACK as FALLBACK
 from .models import OFFLINE_MODEL as MODEL
 from .script import Scenario
 from .script import load_scenario
 from .server import Server
 
-__all__ = ["MODEL", "Server", "make_workspace", "start"]
+__all__ = ["FALLBACK", "MODEL", "Server", "make_workspace", "start"]
 
 SAMPLE_PROJECT = Path(__file__).parent / "sample_project"
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 OFFLINE_MODEL = "offline-model"
+OFFLINE_FALLBACK = "offline-model-2"  # the same under another name, for when the first is overloaded
 
 OLD_WINDOW = 200_000  # tokens; also the offline model's, so that "too long" is within reach of a lesson
 NEW_WINDOW = 1_000_000  # tokens; the line-up of late 2026
@@ -42,6 +43,7 @@ _BEFORE_4_6 = {"thinking": ("enabled", "disabled"), "prefill": True, "max_output
 
 _ALL = (
     Model(OFFLINE_MODEL, "Offline model", **_ADAPTIVE_ONLY, **_NO_FORCE, cache_minimum=OFFLINE_CACHE_MINIMUM),
+    Model(OFFLINE_FALLBACK, "Offline model 2", **_ADAPTIVE_ONLY, **_NO_FORCE, cache_minimum=OFFLINE_CACHE_MINIMUM),
     Model("claude-fable-5-2", "Claude Fable 5.2", **_ADAPTIVE_ONLY, **_NO_FORCE, **_LINE_UP),
     Model("claude-mythos-5-2", "Claude Mythos 5.2", **_ADAPTIVE_ONLY, **_NO_FORCE, **_LINE_UP),
     Model("claude-haiku-5-5", "Claude Haiku 5.5", **_LINE_UP),

@@ -20,6 +20,8 @@ CHAPTERS = sorted(path.name for path in ROOT.glob("s[0-9][0-9]_*") if (path / "_
 sys.path.insert(0, str(ROOT))
 PLACE = ROOT  # where the chapters under test are
 
+OTHER_SETTINGS = ("MODEL_ID", "FALLBACK_MODEL")
+
 COPY = os.environ.get("COURSE_UNDER_TEST")  # the folder of a practice copy: it alone is tested, and nothing written into it
 if COPY:
     CHAPTERS, PLACE = [Path(COPY).name], Path(COPY).parent
@@ -50,7 +52,7 @@ from offline_model.script import Step  # noqa: E402
 def walls(tmp_path_factory):
     """Keep every test away from the person's keys, settings and home directory."""
     home = tmp_path_factory.mktemp("home")
-    kept = {name: value for name, value in os.environ.items() if not name.startswith("ANTHROPIC_") and name != "MODEL_ID"}
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("ANTHROPIC_") and name not in OTHER_SETTINGS}
     os.environ.clear()
     os.environ.update(kept, HOME=str(home), USERPROFILE=str(home))
 
@@ -144,6 +146,11 @@ class Chapter:
 
     def run(self, agent: Any, prompt: str) -> Any:
         return self.load("loop").run(agent, prompt)
+
+    def bare(self, agent: Any) -> Any:
+        """Take the recovery off the agent, if it has any: what is tested lies below it, and must hold without."""
+        vars(agent).pop("call_model", None)
+        return agent
 
     def show(self, kind: str, **data: Any) -> None:
         self.shown.append((kind, data))

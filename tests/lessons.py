@@ -29,7 +29,7 @@ def play(chapter: str, *arguments: str, stdin: bytes = b"") -> subprocess.Comple
 
 def clean_environment(home: str) -> dict[str, str]:
     """Return the environment of a reader: no keys, and nothing that hides how Python really behaves."""
-    hidden = ("PYTHONDONTWRITEBYTECODE", "PYTHONUNBUFFERED", "MODEL_ID")
+    hidden = ("PYTHONDONTWRITEBYTECODE", "PYTHONUNBUFFERED", "MODEL_ID", "FALLBACK_MODEL")
     kept = {n: v for n, v in os.environ.items() if n not in hidden and not n.startswith("ANTHROPIC_")}
     return {**kept, "HOME": home, "USERPROFILE": home, "PYTHONIOENCODING": "utf-8"}
 

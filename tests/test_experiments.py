@@ -40,6 +40,8 @@ def play(package: str, name: str, arguments: list[str], capsys) -> tuple[int, st
     main, workspace = load("__main__"), offline_model.make_workspace()
     with offline_model.start(scenario=name) as server:
         model = load("model").Model(offline_model.MODEL, server.url, "x", server)
+        if hasattr(model, "fallback"):
+            model.fallback = offline_model.FALLBACK
         console = load("console").Console(one_shot=bool(arguments))
         asks = [main.who_to_ask(console, model, False)] if hasattr(main, "who_to_ask") else []
         try:

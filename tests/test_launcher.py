@@ -27,7 +27,7 @@ sys.exit(7)
 """
 TOOLS = "first = 1\n\n\nsecond = 2\n\n\nthird = 3\n"
 # What a machine may have set that would change what these tests see.
-SETTINGS = re.compile(r"PIP_|PYTHON|ANTHROPIC_|GIT_|MODEL_ID$|VIRTUAL_ENV$")
+SETTINGS = re.compile(r"PIP_|PYTHON|ANTHROPIC_|GIT_|(MODEL_ID|FALLBACK_MODEL)$|VIRTUAL_ENV$")
 GIT = {
     "GIT_CONFIG_GLOBAL": os.devnull,
     "GIT_CONFIG_NOSYSTEM": "1",

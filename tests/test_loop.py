@@ -57,7 +57,8 @@ def test_the_history_is_an_append_only_prefix(chapter):
         assert {k: v for k, v in earlier.items() if k != "messages"} == {k: v for k, v in later.items() if k != "messages"}
 
 def test_a_reply_cut_in_the_middle_of_a_call_is_not_run(chapter):
-    agent = chapter.agent(talk("go", Step("I write.", calls=[Call("bash", command="touch canary")], stop_reason="max_tokens")), AFTER)
+    cut = Step("I write.", calls=[Call("bash", command="touch canary")], stop_reason="max_tokens")
+    agent = chapter.bare(chapter.agent(talk("go", cut), AFTER))
     outcome = chapter.run(agent, "go")
     assert outcome.reason == "max_tokens"
     assert "cut off" in outcome.detail
@@ -154,7 +155,7 @@ def test_wrong_calls_are_errors_that_tell_what_to_do(chapter, call, hint):
     still_works(chapter, agent)
 
 def test_a_stream_that_breaks_off_is_no_answer(chapter):
-    agent = chapter.agent(talk("go", Step("A long answer that is never finished.", breaks_after=10)), AFTER)
+    agent = chapter.bare(chapter.agent(talk("go", Step("A long answer that is never finished.", breaks_after=10)), AFTER))
     outcome = chapter.run(agent, "go")
     assert outcome.reason == "error" and "again" in outcome.detail
     assert [m["role"] for m in agent.history.messages] == ["user"]

@@ -177,11 +177,12 @@ def test_a_prompt_from_a_pipe_and_a_reply_into_one(run, serve):
 
 
 def test_an_error_and_what_came_before_it_go_to_stderr(run, serve):
-    server, environment = serve(talk("go", Step("Half an answer.", fault=Fault(status=200))))
+    fault = Fault(status=200, error="invalid_request_error", message="It will not heal.")
+    server, environment = serve(talk("go", Step("Half an answer.", fault=fault)))
     environment["ANTHROPIC_API_KEY"] = "sk-test-0123456789"
     status, out, err = run(LATEST, "go", environment=environment)
     assert (status, out) == (1, "")
-    assert re.search(r"^Half.*\n\[.*is in trouble.*: wait a minute.*\]$", err, re.MULTILINE)
+    assert re.search(r"^Half.*\n\[.*broke its answer off.*: send the prompt again.*\]$", err, re.MULTILINE)
     assert "sk-test" not in err
 
 

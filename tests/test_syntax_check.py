@@ -79,6 +79,6 @@ def test_another_fault_in_the_same_file_is_asked_about_too(chapter):
 
 
 def test_a_reply_that_was_cut_off_is_not_asked_about(chapter):
-    agent = chapter.agent(talk("go", write("a.py", "def f(:\n"), Step("Half an", stop_reason="max_tokens")))
+    agent = chapter.bare(chapter.agent(talk("go", write("a.py", "def f(:\n"), Step("Half an", stop_reason="max_tokens"))))
     assert run(chapter, agent).reason == "max_tokens"
     assert objections(agent) == []
