@@ -99,7 +99,9 @@ def test_four_hundred_turns_of_a_long_day(newest):
     ladder = agent.call_model.__self__
     ladder.fallback, ladder.first_wait = offline_model.FALLBACK, 0
     agent.max_turns = 150
-    server, turns, fresh = agent.model.script, 0, set()
+    server, turns, fresh, compacted = agent.model.script, 0, set(), []
+    if chapter.has("compaction"):
+        agent.on(chapter.load("hooks").PostCompact, compacted.append)
 
     for part in range(PARTS):
         if chapter.has("compaction") and part in COMPACTED:  # PLUG compaction: three of them, each between two prompts
@@ -117,6 +119,7 @@ def test_four_hundred_turns_of_a_long_day(newest):
             if chapter.has("plan_mode"):
                 agent.commands["plan"][1]("off")
     assert turns >= 400
+    assert len(compacted) == (len(COMPACTED) if chapter.has("compaction") else 0)
 
     # The work was done, once each; nothing that was cut off was run.
     assert (chapter.workspace / "log.txt").read_text(encoding="utf-8") == f"count: {PARTS * ROUNDS}\n"
