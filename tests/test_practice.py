@@ -183,6 +183,7 @@ def test_the_list_of_functions_is_sound(name):
 
 PROGRAMS = {"ls", "wc", "cat", "printf", "cp", "touch", "grep", "head", "echo", "python"}
 CANARY = "canary"  # the one thing that a script may touch
+SHIPPED = "skills/new-command/check.sh"  # comes with the sample project; what it runs is read below
 
 
 def commands_in(value: object) -> list[str]:
@@ -215,6 +216,8 @@ def harm(command: str) -> str:
         if any(re.match(r"/|\w:|-\S*/|\S*=/", word) for word in part):
             return "holds an absolute path"
         program, *rest = part or ["nothing"]
+        if program == "bash" and rest[:1] == [SHIPPED] and rest[1:] == [word for word in rest[1:] if word.isalpha()]:
+            continue
         if program not in PROGRAMS:
             return f"runs {program}"
         if program == "touch" and rest != [CANARY]:
@@ -235,7 +238,15 @@ def test_each_command_of_a_script_is_harmless_by_itself():
     assert [(name, command, harm(command)) for name, command in found if harm(command)] == []
 
 
+def test_the_script_that_is_shipped_only_looks():
+    text = (ROOT / "offline_model" / "sample_project" / SHIPPED).read_text(encoding="utf-8")
+    lines = [re.sub(r"#.*", "", line).strip() for line in text.splitlines()]
+    known = r"name=\$1|missing=[01]|look\(\) \{|\}|(grep -q|look|echo|return|exit|\[) ?[^;<>`|&]*(\|[^|&;<>`]*)?( && (return|echo .*))?"
+    assert [line for line in lines if line and not re.fullmatch(known, line)] == []
+
+
 @pytest.mark.parametrize("command", [
+    "bash x.sh", "bash", "bash skills/new-command/check.sh ; rm x", "bash skills/new-command/check.sh ../x",
     "rm notes.py", "ls /", "cat ~/x", "ls; rm x", "ls && rm x", "ls | sh", "ls & rm x", "cat ../x", "echo $HOME", "echo `rm x`",
     "python -c 'x'", "python -m http.server", "curl http://x", "echo x > /tmp/x", "touch x", "cp notes.py /etc/x", "python",
     "cat C:\\x", "echo x >> ../y", "ls\nrm x", "cat <(rm x)", "echo x > C:/y", "env rm x", "LS=1 rm x",
