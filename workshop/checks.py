@@ -164,7 +164,7 @@ class Run:
     def start(self, tell: Callable[[str], None] = lambda text: None, verbose: bool = False) -> None:
         """Run it to its end, or to a limit."""
         with tempfile.TemporaryDirectory(prefix="check-", ignore_cleanup_errors=True) as place:
-            self.prepare(Path(place).resolve())
+            self.prepare(Path(place).resolve(), leave=not verbose)
             try:
                 process = subprocess.Popen(self.command(verbose), **self.options())
             except OSError as error:
@@ -183,14 +183,15 @@ class Run:
             stuck = self.place / "stuck"
             self.stuck = stuck.read_text(encoding="utf-8", errors="replace") if stuck.exists() else ""
 
-    def prepare(self, place: Path) -> None:
-        """Write down in the folder ``place`` what is to be run."""
+    def prepare(self, place: Path, *, leave: bool) -> None:
+        """Write down in the folder ``place`` what is to be run; ``leave``: end Python when all is reported."""
         self.place = place
         plan = {
             "states": self.states,
             "report": str(place / "report"),
             "stuck": str(place / "stuck"),
             "temporary": str(place / "t"),
+            "leave": leave,
             "test_seconds": self.limits.test_seconds,
             "rest_seconds": self.limits.rest_seconds,
             "total_seconds": self.limits.total_seconds + GRACE,

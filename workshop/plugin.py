@@ -106,6 +106,8 @@ class Judge:
         self.note("end")
         if self.lost:
             self.find_fault(session)
+        if self.plan["leave"]:
+            os._exit(0)  # all is reported: to take the SDK's thousands of classes apart would keep the learner waiting
         faulthandler.dump_traceback_later(self.plan["test_seconds"], exit=True)  # a thread may hold up the exit
         return True
 
