@@ -43,6 +43,8 @@ def normalised(text: str) -> str:
     text = re.sub(r"\(and \d+ more\)  \[exit status 1\]", "(and <n> more)  [exit status 1]", text)  # a traceback
     text = re.sub(r"[\d,]+ characters, \d+% ---", "<n> characters, <p>% ---", text)  # the workspace's path is in there
     text = re.sub(r"(put together\b.*): [\d,]+ characters", r"\1: <n> characters", text)
+    text = re.sub(r"(\bturns?,) [\d,]+ tokens", r"\1 <n> tokens", text)  # the workspace's path is in there
+    text = re.sub(r"\([\d,]+ cached", "(<n> cached", text)
     return re.sub(r"\bin \d+\.\d+s", "in <time>", text)
 
 

@@ -27,20 +27,11 @@ def played(request, tmp_path_factory):
     name, found = request.param, types.SimpleNamespace(name=request.param)
     main = importlib.import_module(f"{name}.__main__")
     start, build = offline_model.start, main.build
-    found.rewritten = []  # numbers of the requests that are the first after what was sent before has been rewritten
-
-    def build_and_watch(*a, **k):
-        found.agent = build(*a, **k)
-        if (ROOT / name / "compaction.py").exists():
-            event = importlib.import_module(f"{name}.hooks").PostCompact
-            found.agent.on(event, lambda event: found.rewritten.append(len(found.server.requests)))
-        return found.agent
-
     out, err = (io.TextIOWrapper(io.BytesIO(), "utf-8", write_through=True) for _ in "oe")
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(tmp_path_factory.mktemp("start"))
         patch.setattr(offline_model, "start", lambda *a, **k: vars(found).setdefault("server", start(*a, **k)))
-        patch.setattr(main, "build", build_and_watch)
+        patch.setattr(main, "build", lambda *a, **k: vars(found).setdefault("agent", build(*a, **k)))
         patch.setattr(sys, "argv", [name])
         patch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO()))
         patch.setattr(sys, "stdout", out)
@@ -63,27 +54,32 @@ def test_the_script_is_played_to_its_end(played):
     assert played.agent.history.open_calls() == []
 
 
-# How often the tool list changes in a lesson. The list stands before all else, so the next request reads nothing.
-TOOLS_CHANGE = {"s06_plan_mode": 1}
+# How many requests of a lesson go on from no other one: those after a compaction, after a change of the tool list or of
+# the model, and the first one of each subagent.
+ANEW = {"s06_plan_mode": 1, "s09_context_compaction": 3, "s10_error_recovery": 1, "s11_subagents": 5}
+LOOKBACK = 20  # content blocks: so far before its breakpoint the API looks for what is cached
+
+
+def goes_on_from(earlier: dict, later: dict) -> bool:
+    """Whether a request begins as an earlier one did, to its end, and that is near enough to be found."""
+    same = all(earlier[part] == later[part] for part in ("model", "tools", "system"))
+    before, now = ([(m["role"], block) for m in body["messages"] for block in m["content"]] for body in (earlier, later))
+    return same and now[: len(before)] == before and len(now) - len(before) <= LOOKBACK
 
 
 def test_each_request_reads_from_the_cache_what_the_one_before_left_there(played):
-    """The first request after a compaction is an exception, and that one only. Each model has a cache of its own."""
-    answered = [(n, record) for n, record in enumerate(played.server.requests) if record.status == 200]
+    answered = [record for record in played.server.requests if record.status == 200]
     assert len(answered) > 2
-    changes = 0
-    for name in {record.body["model"] for _, record in answered}:
-        records = [(n, record) for n, record in answered if record.body["model"] == name]
-        for (before, earlier), (number, later) in zip(records, records[1:]):
-            had = earlier.usage["cache_read_input_tokens"]
-            left_there = had + earlier.usage["cache_creation_input_tokens"]
-            if any(before < first <= number for first in played.rewritten):
-                assert later.usage["cache_read_input_tokens"] < had, "nothing was rewritten"
-                continue
-            if later.body["tools"] != earlier.body["tools"]:
-                changes, left_there = changes + 1, 0
-            assert later.usage["cache_read_input_tokens"] == left_there
-    assert changes == TOOLS_CHANGE.get(played.name, 0)
+    anew = -1
+    for number, later in enumerate(answered):
+        before = [record for record in answered[:number] if goes_on_from(record.body, later.body)]
+        if not before:
+            anew += 1
+            continue
+        usage = before[-1].usage
+        left_there = usage["cache_read_input_tokens"] + usage["cache_creation_input_tokens"]
+        assert later.usage["cache_read_input_tokens"] == left_there
+    assert anew == ANEW.get(played.name, 0)
 
 
 def test_nothing_reaches_outside_the_workspace(played):
