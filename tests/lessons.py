@@ -36,10 +36,11 @@ def clean_environment(home: str) -> dict[str, str]:
 
 def normalised(text: str) -> str:
     """Return ``text`` without what differs from run to run: the port, the workspace's path and what is as long as that,
-    times, and how long a traceback is (each Python has its own)."""
+    times, names of sessions, and how long a traceback is (each Python has its own)."""
     text = text.replace("\r\n", "\n")
     text = re.sub(r"http://127\.0\.0\.1:\d+", "http://127.0.0.1:<port>", text)
     text = re.sub(r"\S*scratch-\w+", "<workspace>", text)
+    text = re.sub(r"\b\d{8}-\d{6}-[0-9a-f]{4}\b", "<session>", text)
     text = re.sub(r"\(and \d+ more\)  \[exit status 1\]", "(and <n> more)  [exit status 1]", text)  # a traceback
     text = re.sub(r"[\d,]+ characters, \d+% ---", "<n> characters, <p>% ---", text)  # the workspace's path is in there
     text = re.sub(r"(put together\b.*): [\d,]+ characters", r"\1: <n> characters", text)
