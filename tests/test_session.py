@@ -93,7 +93,8 @@ def another(chapter):
 def test_a_session_is_one_file_of_records_in_the_order_in_which_things_happened(chapter, agent):
     assert [path.name for path in folder(chapter).iterdir()] == [f"{agent.session.id}.jsonl"]
     run = ["message", "message", "usage", "begun", "message", "begun", "message", "message", "usage", "run_ended"]
-    assert kinds(agent.session) == ["session", *run, *run]
+    assert agent.history.messages[0]["content"][-1]["text"].endswith("</system-reminder>")  # the date, once, is a record
+    assert kinds(agent.session) == ["session", "message", *run, *run]
     assert [record for record in records(agent.session) if record["type"] == "run_ended"][0]["reason"] == "end_turn"
     assert all(isinstance(record["time"], float) for record in records(agent.session))
     assert records(agent.session) == lines(agent.session)

@@ -421,7 +421,7 @@ def test_what_the_person_allowed_always_holds_for_both(chapter):
         ask=lambda question: asked.append(question) or "a",
     )
     chapter.run(agent, "Go.")
-    assert len(asked) == 1 and sorted(path.name for path in chapter.workspace.iterdir()) == ["a", "b", "c"]
+    assert len(asked) == 1 and sorted(path.name for path in chapter.workspace.glob("[a-z]*")) == ["a", "b", "c"]
 
 
 def test_a_no_is_a_no_and_where_nobody_can_be_asked_so_it_is(chapter):
@@ -643,7 +643,7 @@ def test_questions_are_asked_one_at_a_time_by_the_thread_that_waits(chapter):
     chapter.run(agent, "Go.")
     assert [thread for thread, _ in asked] == [threading.current_thread()] * 4
     assert sorted(line for _, line in asked) == ["The subagent “One” asks."] * 2 + ["The subagent “Two” asks."] * 2
-    assert sorted(path.name for path in chapter.workspace.iterdir()) == ["a", "b", "c", "d"]
+    assert sorted(path.name for path in chapter.workspace.glob("[a-z]*")) == ["a", "b", "c", "d"]
 
 
 def test_a_question_of_the_parent_is_its_own(chapter):
@@ -797,7 +797,7 @@ def test_ctrl_c_at_the_question_of_a_subagent(chapter):
     until(no_subagents_left)  # nobody waits for an answer any more, or keeps others from asking
     assert chapter.run(agent, "Write.").text == "Written."
     assert len(questions) == 2 and "“Three”" in questions[1]  # what those had asked is not put to the person now
-    assert [path.name for path in chapter.workspace.iterdir()] == ["three"]
+    assert [path.name for path in chapter.workspace.glob("[a-z]*")] == ["three"]
 
 
 def test_a_second_ctrl_c_while_the_first_is_dealt_with_leaves_nothing_running(chapter, monkeypatch):
