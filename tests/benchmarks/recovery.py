@@ -24,7 +24,10 @@ ASK, GO_ON = "Do the ten steps of job.md, in order.", "Go on with the job."
 COLUMNS: dict[str, tuple[str, ...]] = {  # what the table shows -> what is used
     "nothing": (),
     "session log": ("log",),
+    "plan files": ("plan",),
+    "session log and plan files": ("log", "plan"),
 }
+DONE = re.compile(r"### Phase \d+: Write (part-\d+\.txt)\n- \*\*Status:\*\* complete")
 
 
 def known(messages: list[dict[str, Any]]) -> tuple[str, set[str], set[str]]:
@@ -39,6 +42,8 @@ def known(messages: list[dict[str, Any]]) -> tuple[str, set[str], set[str]]:
                 listing = block["content"]
             else:
                 seen.add(call["input"]["path"])
+        elif block["type"] == "text" and (done := DONE.findall(block["text"])):  # what a plan says that is shown to it
+            seen |= {"job.md", *done}
     return listing, {"job.md"} & seen, seen - {"job.md"}
 
 
@@ -76,8 +81,12 @@ def turns(chapter: str, used: tuple[str, ...]) -> int:
         (Path(folder) / "job.md").write_text(JOB, encoding="utf-8")
         first = new_agent()
         first.max_turns = 1 + LOST_AFTER
+        if "plan" in used:
+            first.commands["planfiles"][1]("init job")
         load("loop").run(first, ASK)
         first.session.close()
+        if "plan" in used:  # as a model would have kept it: this measures what is shown of it, not whether it is kept
+            next(Path(folder).rglob("task_plan.md")).write_text(plan(LOST_AFTER), encoding="utf-8")
         asked.clear()
         second = new_agent()
         if "log" in used:
@@ -87,9 +96,17 @@ def turns(chapter: str, used: tuple[str, ...]) -> int:
     return 1 + asked.index(("write_file", {"path": f"part-{LOST_AFTER + 1}.txt", "content": f"part-{LOST_AFTER + 1}.txt\n"}))
 
 
+def plan(done: int) -> str:
+    """Return the plan after so many steps."""
+    status = lambda number: "complete" if number <= done else "in_progress" if number == done + 1 else "pending"  # noqa: E731
+    phases = [f"### Phase {n}: Write part-{n}.txt\n- **Status:** {status(n)}\n" for n in range(1, STEPS + 1)]
+    return "\n".join(["# Task plan", "## Phases", *phases])
+
+
 def table(chapter: str) -> list[str]:
     """Return the rows of the lesson's table."""
-    return [f"| {name} | {turns(chapter, used)} |" for name, used in COLUMNS.items()]
+    can = {"log"} | ({"plan"} if (ROOT / chapter / "plan_files.py").exists() else set())
+    return [f"| {name} | {turns(chapter, used)} |" for name, used in COLUMNS.items() if set(used) <= can]
 
 
 def main() -> None:
