@@ -1,0 +1,20 @@
+# must fail: tests/test_tasks.py::test_stuck_is_told_by_the_nearest_and_the_first
+def stuck(self) -> dict[int, str]:
+    """Return the tasks that wait, themselves or through others, for one that will not be completed, and for which.
+
+    Nothing is decided for them: a program cannot know whether they still make sense, only that somebody must say.
+    """
+    waiting = {id: self.open_dependencies(task) for id, task in self.tasks.items() if task.status in STATUSES[:2]}
+    behind: dict[int, list[int]] = {}
+    for id, dependencies in waiting.items():
+        for dependency in dependencies:
+            behind.setdefault(dependency, []).append(id)
+    found: dict[int, str] = {}
+    reached = deque((id, why) for id in sorted(behind) if (why := self.dead_end(id)))
+    while reached:
+        id, why = reached.pop()
+        for waits in behind.get(id, ()):
+            if waits not in found:
+                found[waits] = why
+                reached.append((waits, why))
+    return found

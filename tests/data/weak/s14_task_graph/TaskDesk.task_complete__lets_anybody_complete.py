@@ -1,0 +1,14 @@
+# must fail: tests/test_tasks.py::test_only_who_claimed_it_can_complete_or_fail_it
+def task_complete(self, agent: Agent, id: str | int) -> str:
+    """The tool: complete a claimed task. Returns what became ready by that and was not before. Raises ToolError."""
+    me = self.name_of(agent)
+    with self.store.changing() as (board, write):
+        task = find(board, id)
+        need_free(board, task, me)
+        task = changed(task, status="completed", lease=0.0)
+        write(task)
+        before = {each.id for each in board.ready()}
+        after = board.with_task(task)
+        freed = [each for each in after.ready() if each.id not in before]
+        news = f"Ready now: {ids(each.id for each in freed)}" if freed else "Nothing became ready by it."
+        return "\n".join([f"Completed #{task.id}. {news}", *(row(after, each, me) for each in freed[:MAX_NAMED])])
