@@ -53,7 +53,7 @@ class TodoCopy:
     failed: bool = False
 
     def write(self, event: StateChanged) -> None:
-        """Write the file anew, in one step. If that fails the person is told once, and the list is kept all the same."""
+        """Write the file anew, in one step. If that fails the person is told once: a copy stands in nobody's way."""
         if event.name != "todos":
             return
         try:
@@ -62,7 +62,7 @@ class TodoCopy:
                 target = resolve(self.agent.workspace, str(target))
             target.parent.mkdir(parents=True, exist_ok=True)
             replace(target, as_markdown(event.value["items"]).encode("utf-8"))
-        except (OSError, ToolError) as error:
+        except (OSError, ToolError, KeyError, TypeError, ValueError) as error:
             if not self.failed:
                 self.agent.show("notice", text=f"  [the todo list is not copied to {self.folder}: {error}]")
             self.failed = True

@@ -81,7 +81,7 @@ def build(
     plan_gate.install(agent, look=plans.look)
     log = agent.session
     catch_up.install(agent, look=plans.look, earlier_session=log.earlier, this_session=log.records)
-    todo_copy.install(agent, folder=own_folder or agent.workspace / ".planning" / "todos", session=lambda: log.id)
+    todo_copy.install(agent, folder=own_folder or agent.workspace / ".harness" / "todos", session=lambda: log.id)
     tasks.install(agent)
     return agent
 

@@ -72,6 +72,14 @@ def test_a_step_is_small(before, after):
     assert [name for name in new if len(now[name].splitlines()) > NEW_MODULE] == []
 
 
+@pytest.mark.parametrize(("before", "after"), STEPS)
+def test_what_lies_beside_the_code_is_carried(before, after):
+    """Forms and manuals that a module reads: each in a folder of its chapter, and the same in all later ones."""
+    files = [path.relative_to(ROOT / before) for path in (ROOT / before).glob("*/**/*") if path.is_file()]
+    for file in [file for file in files if "__pycache__" not in file.parts]:
+        assert (ROOT / after / file).read_bytes() == (ROOT / before / file).read_bytes(), file
+
+
 @pytest.mark.parametrize("name", [name for name in CHAPTERS if name[:3] >= FROZEN_FROM])
 def test_the_loop_is_frozen(name):
     first = next(chapter for chapter in CHAPTERS if chapter[:3] == FROZEN_FROM)

@@ -5,6 +5,7 @@ Its processes are of one chapter, the latest: see session_child.py.
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import json
 import os
@@ -414,7 +415,8 @@ class Nursery:
                 said.append(self.mother.stdout.readline().decode().split())
             if said[-1] != ["ended"]:
                 time.sleep(delay)
-                os.kill(process, signal.SIGKILL)
+                with contextlib.suppress(ProcessLookupError):  # it came to its end in the meantime
+                    os.kill(process, signal.SIGKILL)
             while said[-1] != ["ended"]:
                 said.append(self.mother.stdout.readline().decode().split())
             return said[:-1]

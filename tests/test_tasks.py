@@ -455,6 +455,8 @@ def test_what_was_left_behind_is_taken_over(worker):
     )
     assert worker.call("task_claim") == "#2 [>] yours, 15 min left: task 2"
     assert worker.call("task_claim", id=3) == "#3 [>] yours, 15 min left: task 3"
+    worker.put(4, owner="bob")  # pending, so nobody had it
+    assert worker.call("task_claim") == "#4 [>] yours, 15 min left: task 4"
     assert {(worker.task(id)["owner"], worker.task(id)["lease"]) for id in (1, 2, 3)} == {("ada", worker.now + LEASE)}
 
 
@@ -665,6 +667,7 @@ def test_what_waits_for_a_failed_task_is_stuck_until_somebody_decides(worker):
     assert worker.call("task_get", id=1) == "#1 [!] failed: A\n  | no such library\nThose that wait for it: #3"
     assert "nothing to change" in worker.refuse("task_update", id=1)  # who failed it holds it no longer
     assert "is not claimed by you" in worker.refuse("task_update", id=1, status="failed")
+    assert "is not claimed by you" in worker.refuse("task_complete", id=1)
     assert worker.rows()[1:3] == ["#3 [ ] stuck, #1 failed: B", "#4 [ ] stuck, #1 failed: C"]
     assert worker.task(3)["status"] == worker.task(4)["status"] == "pending"  # nothing is decided for them
     # Each of the three ways out.

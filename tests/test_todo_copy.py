@@ -118,5 +118,5 @@ def test_through_the_tool_in_a_scratch_workspace(chapter):
     todos = [{"content": "look", "status": "in_progress"}]
     agent = chapter.agent(talk("go", Step(calls=[Call("todo_write", todos=todos)]), Step("Done.")))
     chapter.run(agent, "go")
-    path = only(chapter.workspace / ".planning" / "todos")
+    path = only(chapter.workspace / ".harness" / "todos")
     assert path.read_text("utf-8") == "# Todos\n\n- [ ] **look** (in progress)\n"
