@@ -24,6 +24,7 @@ from . import copies
 from .failures import PRINTED
 from .failures import SHOWN
 from .failures import cut
+from .failures import excerpt
 from .failures import expected_and_came
 from .failures import holds
 from .failures import render
@@ -178,10 +179,14 @@ class Judge:
         """Run one test. Returns whether it passed; if not, ``self.failure`` tells why."""
         self.failure = self.compared = None
         self.begin(item.nodeid, seconds)
-        if self.mute:
-            runtestprotocol(item, nextitem=session, log=False)
-        else:
-            item.config.hook.pytest_runtest_protocol(item=item, nextitem=session)
+        try:
+            if self.mute:
+                runtestprotocol(item, nextitem=session, log=False)
+            else:
+                item.config.hook.pytest_runtest_protocol(item=item, nextitem=session)
+        except (KeyboardInterrupt, pytest.exit.Exception):  # raised by what is tested: a person's Ctrl-C does not get here
+            self.failure = self.describe(item, pytest.ExceptionInfo.from_current())
+            session._setupstate.teardown_exact(None)
         return self.failure is None
 
     def begin(self, test: str, seconds: float) -> None:
@@ -217,9 +222,10 @@ class Judge:
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_makereport(self, item: pytest.Item, call: pytest.CallInfo) -> Iterator[None]:
+        excinfo = call.excinfo  # as it was raised: for a skip of unittest another one is put here
         report = yield
-        if report.failed and self.failure is None:
-            self.failure = self.describe(item, call.excinfo)
+        if not report.passed and self.failure is None:  # no test of the course is skipped, or may fail
+            self.failure = self.describe(item, excinfo)
         return report
 
     def describe(self, item: pytest.Item, excinfo: pytest.ExceptionInfo) -> dict[str, Any]:
@@ -230,13 +236,15 @@ class Judge:
         frame, line = (own or ours or [(None, 0)])[0]
         error = excinfo.value
         text = said(error)
-        compared = self.compared if isinstance(error, AssertionError) else None
-        expected, came = expected_and_came(error, compared)
+        inside = bool(frames) and frames[-1][0].f_code.co_filename in self.finder.lines  # it is not the test that says so
+        compared = self.compared if isinstance(error, AssertionError) and not inside else None
+        expected, came = expected_and_came(error, compared) if not inside else ("", cut(text))
         texts = [text, *(render(value) for value in (compared or ())[1:])]
         promises = {name: start for _, name, start in self.plan["states"][self.state]["functions"]}
         hinted = [name for name, start in promises.items() if any(start in each for each in texts)]
-        kind = "assertion" if isinstance(error, (AssertionError, pytest.fail.Exception)) else "error"
+        kind = "assertion" if isinstance(error, (AssertionError, pytest.fail.Exception)) and not inside else "error"
         summaries = [traceback.FrameSummary(f.f_code.co_filename, n, f.f_code.co_name) for f, n in frames]
+        goal = bool(hinted) or kind == "error"
         shown = statement(item.path, line) if frame else []
         checked = ""
         if kind == "assertion" and ours and ours[-1][0] is not frame:
@@ -247,7 +255,7 @@ class Judge:
         return {
             "sentence": sentence(item),
             "where": f"{item.nodeid.partition('::')[0]}:{line or item.location[1] + 1}",
-            "call": [self.tidy(each) for each in shown],
+            "call": [self.tidy(each) for each in (excerpt(item.path, line, goal) if frame else [])],
             "values": [self.tidy(each) for each in values(item, frame, shown, (expected, came))] if frame else [],
             "checked": self.tidy(checked),
             "kind": "hint" if hinted else kind,
