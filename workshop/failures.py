@@ -128,9 +128,8 @@ def expected_and_came(error: BaseException, compared: tuple[str, Any, Any] | Non
     if isinstance(error, pytest.fail.Exception) and "DID NOT RAISE" in text:
         name = text.partition("<class '")[2].partition("'")[0].rpartition(".")[2] or text.partition("RAISE ")[2]
         return f"a refusal: {name}", "no error"
-    if isinstance(error, pytest.PytestUnraisableExceptionWarning) and "ResourceWarning: " in text:
-        left = text.rpartition("ResourceWarning: ")[2].splitlines()[0]
-        return "", cut(f"it left something open ({left}): close it, best by a `with`")
+    if isinstance(error, pytest.PytestUnraisableExceptionWarning) and isinstance(error.__cause__, ResourceWarning):
+        return "", cut(f"something is left open, close it ({error.__cause__})")
     if isinstance(error, AssertionError):
         return what_is_not_so(text.removeprefix("AssertionError: "))
     return "", cut(text)

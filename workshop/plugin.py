@@ -209,10 +209,15 @@ class Judge:
         own = type(error).__module__.startswith(self.finder.folder.name + ".")
         if own or not isinstance(error, Exception) or len(self.caught) >= CAUGHT:
             return
-        frames, tests = traceback.extract_tb(error.__traceback__), str(self.root / "tests") + os.sep
-        ours = [f.filename for f in frames if f.filename in self.finder.lines or f.filename.startswith(tests)]
-        if ours and ours[-1] in self.finder.lines:  # what a test raises on purpose is none of the learner's
+        frames = traceback.extract_tb(error.__traceback__)
+        if self.from_copy([each.filename for each in frames]):
             self.caught.append({"text": self.tidy(said(error)), "places": self.places(frames)})
+
+    def from_copy(self, files: list[str]) -> bool:
+        """Say whether the copy raised it, given the frames' files: what a test raises is none of the learner's."""
+        tests = str(self.root / "tests") + os.sep
+        ours = [file for file in files if file in self.finder.lines or file.startswith(tests)]
+        return bool(ours) and ours[-1] in self.finder.lines
 
     # What a failure has to tell.
 
@@ -236,7 +241,7 @@ class Judge:
         frame, line = (own or ours or [(None, 0)])[0]
         error = excinfo.value
         text = said(error)
-        inside = bool(frames) and frames[-1][0].f_code.co_filename in self.finder.lines  # it is not the test that says so
+        inside = self.from_copy([each.f_code.co_filename for each, _ in frames])
         compared = self.compared if isinstance(error, AssertionError) and not inside else None
         expected, came = expected_and_came(error, compared) if not inside else ("", cut(text))
         texts = [text, *(render(value) for value in (compared or ())[1:])]
