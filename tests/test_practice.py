@@ -748,6 +748,9 @@ def test_what_others_left_in_a_chapter_is_in_nobodys_way(learner):
     assert not list((learner.folder / "practice").rglob(".*"))
     (learner.folder / SUMS).with_name("try.py").unlink()
     assert "Next: Sums.total" in sure(learner, "check", "s05", status=1)
+    (learner.folder / SUMS).with_name("harness.py").write_bytes(b"def (  # \x1b[31m\n")
+    shown = sure(learner, "check", "s05", status=1)
+    assert "harness.py, line 1, cannot be imported: SyntaxError" in shown and "\x1b" not in shown
     (learner.folder / SUMS).unlink()
     if os.name != "nt":
         os.mkfifo(learner.folder / SUMS)
@@ -795,6 +798,18 @@ def test_work_stays_in_its_place_until_the_new_copy_is_made(course, monkeypatch,
     assert [path.name for path in (course.folder / "practice").iterdir()] == ["s05_todo_write"]
 
 
+def test_a_copy_can_be_written_though_the_chapter_cannot(course):
+    chapter = course.folder / "s05_todo_write"
+    for path in (*chapter.glob("*.*"), chapter):
+        path.chmod(0o555)
+    try:
+        sure(course, "practice", "s05")
+        places = [course.folder / SUMS, (course.folder / SUMS).parent]
+        assert all(path.stat().st_mode & 0o200 for path in places)
+    finally:
+        chapter.chmod(0o755)
+
+
 def test_of_two_who_make_a_copy_at_once_the_second_is_told(course, monkeypatch):
     def slow(path, text, write=copies.write):
         write(path, text)
@@ -823,7 +838,7 @@ def test_the_list_speaks_of_copies_that_are_there(course):
 
 def test_what_cannot_be_printed_or_found_is_no_traceback(course):
     for command in (["list"], ["practice", "s05"], ["diff", "s05", "--practice", "--show-solution"]):
-        call = [sys.executable, "-P", *sys.argv[:0], str(course.folder / "learn.py"), *command]
+        call = [sys.executable, "-P", str(course.folder / "learn.py"), *command]
         call = call if sys.version_info >= (3, 11) else [each for each in call if each != "-P"]
         outputs = ["/dev/full"] if os.path.exists("/dev/full") else [os.devnull]
         with open(outputs[0], "w") as output:

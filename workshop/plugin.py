@@ -149,7 +149,7 @@ class Judge:
             except BaseException as error:  # sys.exit too
                 place = self.places(traceback.extract_tb(error.__traceback__))[-1:]
                 if isinstance(error, SyntaxError) and error.filename:
-                    source = (error.text or "").strip()
+                    source = self.tidy((error.text or "").strip())
                     place = [{"file": Path(error.filename).name, "line": error.lineno, "source": source}]
                 place = place or [{"file": f"{module}.py", "line": 0, "source": ""}]
                 self.note("broken", text=self.tidy(said(error)), **place[0])
