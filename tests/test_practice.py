@@ -928,6 +928,15 @@ def test_a_run_that_is_stopped_names_the_test(course, body, said):
     assert ("It was in sums.py, line 13, in total: is there a loop that does not end?" in told) == ("pass" in body)
 
 
+def test_our_own_words_begin_a_line_among_those_of_pytest(course):
+    run, told = checks.Run(course.folder, sys.executable, [], QUICK), []
+    run.prepare(course.folder)
+    (course.folder / "report").write_text('{"event": "rest", "tests": 3}\n', encoding="utf-8")
+    run.verbose, run.printed = True, b"tests/test_x.py::test_y "
+    run.take_records(told.append)
+    assert told == ["\nAll functions pass their own tests. Now the mechanism's other tests (3) ...\n"]
+
+
 def test_a_run_that_ended_for_want_of_memory_says_so(course):
     """Where not even pytest has enough left to tell of the error."""
     run = checks.Run(course.folder, sys.executable, [], QUICK)
