@@ -271,8 +271,6 @@ def standing(chapter: str) -> str:
 
 def attempt(action: Callable[[ModuleType], Any]) -> Any:
     """Return what ``action`` returns, given the module of the practice. Raises Fault where that raises its own."""
-    if ROOT not in sys.path:  # python -P
-        sys.path.insert(0, ROOT)
     from workshop import Problem
     from workshop import commands
 
@@ -629,6 +627,8 @@ def alike(text: str, known: Iterable[str], before: str = "") -> str:
 
 
 if __name__ == "__main__":
+    if ROOT not in sys.path:  # python -P
+        sys.path.insert(0, ROOT)
     try:
         status = main(sys.argv[1:])
         sys.stdout.flush()
