@@ -69,11 +69,13 @@ def main(arguments: list[str]) -> int:
             setattr(sys, name, open(os.devnull, "w"))
     for stream in (sys.stdout, sys.stderr):
         stream.reconfigure(errors="replace")  # a sign that the terminal's encoding lacks must not end the program
+    os.environ.pop("PYTHONSAFEPATH", None)  # what is started here has to find the course in its own folder
     name, rest = arguments[0] if arguments else "list", arguments[1:]
+    own = rest[:1] if name in ("run", "test") else rest  # what these pass on is not for us
     commands = {"list": show_chapters, "run": run, "diff": diff, "practice": practice, "check": check, "test": test,
                 "doctor": doctor, "carry": carry}
     try:
-        if name in ("help", "-h", "--help") or rest[:1] in (["-h"], ["--help"]):
+        if name in ("help", "-h", "--help") or {"-h", "--help"} & set(own):
             print(HELP, end="")
             return 0
         if name not in commands:
@@ -171,7 +173,8 @@ def diff_practice(wanted: list[str], options: set[str]) -> int:
     copy = attempt(lambda desk: desk.find_copy(desk.Path(ROOT), wanted[0], ME))
     if "--show-solution" not in options:
         attempt(lambda desk: desk.solved(desk.Path(ROOT), wanted[0], ME))
-    show_difference(os.path.relpath(copy, ROOT).replace(os.sep, "/"), wanted[0], "--all" in options, "--stat" in options)
+    name, note = os.path.relpath(copy, ROOT).replace(os.sep, "/"), "- is yours, + is the chapter's"
+    show_difference(name, wanted[0], "--all" in options, "--stat" in options, note)
     return 0
 
 
@@ -260,7 +263,7 @@ def idea(chapter: str) -> str:
 
 def standing(chapter: str) -> str:
     """Return how far the learner's copy of a chapter has come, in brackets; nothing if there is none."""
-    if not os.path.isdir(os.path.join(ROOT, "practice", chapter)) and not read(".progress.json"):
+    if not os.path.isdir(os.path.join(ROOT, "practice", chapter)):
         return ""
     how = attempt(lambda desk: desk.standing(desk.Path(ROOT), chapter))
     return f" [{how}]" if how else ""
@@ -278,8 +281,19 @@ def attempt(action: Callable[[ModuleType], Any]) -> Any:
     except BrokenPipeError:
         raise
     except OSError as error:
-        cure = "If it is open elsewhere, close it and try again."
-        raise Fault(f"{error.filename or 'A file'}: {error.strerror}. {cure}") from None
+        raise Fault(in_words(error)) from None
+
+
+def in_words(error: OSError) -> str:
+    """Return what the system refused, and what to do next."""
+    import errno
+
+    cure = "Mend that, then try again."
+    if error.errno == errno.ENOSPC:
+        cure = "Make room, then try again."
+    elif isinstance(error, PermissionError):
+        cure = "Close it if it is open elsewhere, or give yourself the right to it, then try again."
+    return f"{error.filename or 'The output'}: {error.strerror or error}. {cure}"
 
 
 def files(chapter: str, everything: bool) -> dict[str, list[str]]:
@@ -293,8 +307,11 @@ def files(chapter: str, everything: bool) -> dict[str, list[str]]:
     return found
 
 
-def show_difference(old: str, new: str, everything: bool, only_counts: bool) -> None:
-    """Print how chapter ``new`` differs from ``old`` (from nothing, if that is ""): first counts, then the lines."""
+def show_difference(old: str, new: str, everything: bool, only_counts: bool, note: str = "") -> None:
+    """Print how chapter ``new`` differs from ``old`` (from nothing, if that is ""): first counts, then the lines.
+
+    ``note`` says which side is which, where the names do not; it stands for the command that shows the lines.
+    """
     import difflib
     import tempfile
 
@@ -314,6 +331,8 @@ def show_difference(old: str, new: str, everything: bool, only_counts: bool) -> 
         print("  It is the first, so all that it has is new.")
     if only_counts or not changed:
         return
+    if note:
+        print(f"\n{note}")
     if not have_git():
         for name in changed:
             sides = was.get(name, []), now.get(name, []), f"{old or 'nothing'}/{name}", f"{new}/{name}"
@@ -326,7 +345,8 @@ def show_difference(old: str, new: str, everything: bool, only_counts: bool) -> 
             for name in set(changed) & set(texts):
                 write(os.path.join(folder, chapter, name), read(f"{chapter}/{name}"))
         command = ["git", "diff", "--no-index", "--no-prefix", "--no-renames", "--ignore-cr-at-eol", old or "nothing", new]
-        announce(command, "with only these files")
+        if not note:
+            announce(command, "with only these files")
         expect(attend(command, folder)[0] < 2, "git could not compare them: it says above why.", 1)
 
 
@@ -607,10 +627,14 @@ def alike(text: str, known: Iterable[str], before: str = "") -> str:
 
 
 if __name__ == "__main__":
+    if ROOT not in sys.path:  # python -P
+        sys.path.insert(0, ROOT)
     try:
         status = main(sys.argv[1:])
         sys.stdout.flush()
-    except BrokenPipeError:  # whoever read the output has seen enough
+    except OSError as error:
+        if not isinstance(error, BrokenPipeError):  # else whoever read the output has seen enough
+            print(f"learn.py: {in_words(error)}", file=sys.stderr)
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         status = 1
     sys.exit(status)

@@ -489,6 +489,13 @@ def test_where_the_shell_may_make_a_denied_command_a_person_looks(world, command
     assert "hg push" in world.asked[0] and "always" not in world.asked[0]
 
 
+@pytest.mark.parametrize("command", ["hg $X push", "hg pus[h]", "hg *", 'hg "$X" push'])
+def test_where_the_shell_may_make_a_denied_command_it_is_firmly_asked(world, command):
+    decision = world.install(deny=("bash(hg push:*)",)).decide(world.bash, command=command)
+    assert (decision.verdict, decision.firm, decision.always) == ("ask", True, ())
+    assert "hg push" in decision.reason
+
+
 def test_a_deny_rule_that_cannot_be_checked_goes_before_a_whole_tool_and_a_hook(world):
     world.install("n", "n", allow=("bash",), deny=("bash(touch:*)",))
     for command in ('ls "$(touch canary)"', "sh -c 'touch canary'"):
@@ -864,6 +871,18 @@ def test_what_hooks_said_counts(world, minimum, answers, verdict):
 
 
 # Always
+
+
+def test_always_is_offered_for_each_missing_part_once(world):
+    decision = world.install().decide(world.bash, command="touch canary && wc -l; touch 'canary'")
+    assert [rule.text for rule in decision.always] == ["bash(touch canary)", "bash(wc -l)"]
+
+
+def test_what_is_in_doubt_is_allowed_by_its_very_text_beside_a_deny_rule_and_always_offers_that(world):
+    decision = world.install(deny=("bash(touch:*)",)).decide(world.bash, command="ls > x")
+    assert decision.verdict == "ask" and decision.firm
+    assert [rule.text for rule in decision.always] == ["bash(ls > x)"]
+    assert world.install(allow=("bash(ls > x)",), deny=("bash(touch:*)",)).command("ls > x") == "allow"
 
 
 def test_always_remembers_the_parts_that_were_not_allowed_yet(world):

@@ -33,6 +33,7 @@ from workshop import Problem
 from workshop import checks
 from workshop import commands
 from workshop import copies
+from workshop import failures
 from workshop import progress
 from workshop import words
 
@@ -429,7 +430,8 @@ def course(tmp_path, monkeypatch, capfd) -> Desk:
     for name, value in GIT.items():
         monkeypatch.setenv(name, value)
     shutil.copytree(ROOT / "workshop", course.folder / "workshop", ignore=shutil.ignore_patterns("__pycache__"))
-    course.write("pytest.ini", "[pytest]\ntestpaths = tests\npythonpath = .\n")
+    strict = "filterwarnings =\n    error::ResourceWarning\n    error::pytest.PytestUnraisableExceptionWarning\n"
+    course.write("pytest.ini", f"[pytest]\ntestpaths = tests\npythonpath = .\n{strict}")
     course.write("tests/test_sums.py", TESTS)
     course.write("s05_todo_write/__init__.py", "")
     course.write("s05_todo_write/harness.py", "from . import sums\n")
@@ -491,6 +493,7 @@ Wanted: Add "all" up.
 It is still to be written. A test that waits for it (tests/test_sums.py:12):
   Numbers add up.
     total = sums().Sums.total(numbers)
+    assert 0 <= total and total == {0: 0, 2: 3, 1: 5}[len(numbers)]
     with numbers = []
 
 A hint: python3 learn.py check s05 --hint
@@ -575,7 +578,7 @@ A hint: python3 learn.py check s05 --hint
 =====
 All functions pass their own tests. Now the mechanism's other tests (1) ...
 
-s05_todo_write: 3 of 3 functions pass
+s05_todo_write: 3 of 3 functions pass their own tests, not solved yet
   passes  Sums.total  sums.py
   passes  half        sums.py
   passes  end         sums.py
@@ -589,6 +592,20 @@ This test fails (tests/test_sums.py:35):
   came:     'end.'
 
 The fault may lie in any of them. All of it: python3 learn.py check s05 --verbose
+All hints: python3 learn.py check s05 --hint
+=====
+
+Sums.total: Add "all" up.
+  Look.
+  So.
+
+half: Half of it.
+  See.
+  Thus.
+
+end: Say end.
+  See.
+  Thus.
 =====
 learn.py: Not all tests passed at the last check of practice/s05_todo_write: see python3 learn.py check s05. To see the chapter's own solution all the same: python3 learn.py diff s05 --practice --show-solution
 =====
@@ -605,6 +622,8 @@ Compare with the chapter's own: python3 learn.py diff s05 --practice
 =====
 practice/s05_todo_write -> s05_todo_write: 1 changed, +18 -5 lines
   changed  sums.py                  +18 -5
+
+- is yours, + is the chapter's
 """
 
 
@@ -632,12 +651,16 @@ def test_a_learner_is_led_through_a_practice(learner):
     shown.append(sure(learner, "check", "s05", status=1))
     assert sure(learner, "list").count("[practice: 2 of 3]") == 1
     write_function(learner, "half", "def half(number):\n    return number // 2 + number % 2")
-    shown += [sure(learner, "check", "s05", status=1), learner.say("diff", "s05", "--practice").stderr]
-    assert sure(learner, "list").count("[practice: 3 of 3, but not all tests pass]") == 1
+    shown += [sure(learner, "check", "s05", status=1)]
+    shown.append(sure(learner, "check", "s05", "--hint", status=1).partition("check s05 --hint\n")[2])
+    shown.append(learner.say("diff", "s05", "--practice").stderr)
+    assert sure(learner, "list").count("[practice: 3 of 3 pass their own tests, not solved yet]") == 1
     write_function(learner, "half", "def half(number):\n    return number // 2")
     write_function(learner, "end", "def end():\n    return 'end'")
     shown.append(sure(learner, "check", "s05"))
-    shown.append("".join(sure(learner, "diff", "s05", "--practice").splitlines(keepends=True)[:2]))
+    done = learner.say("diff", "s05", "--practice")
+    assert done.stderr == "", "what is shown has no use for the names of temporary folders"
+    shown.append("".join(done.stdout.splitlines(keepends=True)[:4]))
     assert sure(learner, "list").count("[practice: solved]") == 1
     text = "=====\n".join(shown).replace("python learn.py", "python3 learn.py")
     assert text == TALK
@@ -701,6 +724,41 @@ def test_what_is_missing_is_said(course):
     course.write("s05_todo_write/practice.json", json.dumps({"functions": [{**HALF, "name": "gone"}]}))
     assert "sums.py has no gone" in course.say("practice", "s05").stderr
     assert list((course.folder / "practice").iterdir()) == [], "a copy is there whole or not at all"
+    course.write("s05_todo_write/practice.json", json.dumps({"functions": [{**HALF, "file": "other.py"}]}))
+    (course.folder / "practice" / "s05_todo_write").mkdir()
+    for command in (["practice", "s05"], ["check", "s05"]):
+        assert "s05_todo_write has no other.py: get the course anew." in course.say(*command).stderr
+    assert course.say("practice", "s05", "--help").stdout == course.say("check", "s05", "-h").stdout == course.say("help").stdout
+
+
+@pytest.mark.parametrize("make", [Path.mkdir, lambda path: path.write_text("x"), lambda path: path.symlink_to("nowhere")])
+def test_what_is_no_copy_is_said_to_be_none_by_all(course, make):
+    place = course.folder / "practice" / "s05_todo_write"
+    place.parent.mkdir()
+    make(place)
+    for command in ("practice", "check", "run"):
+        done = course.say(command, "s05", *["--practice"] * (command == "run"))
+        assert done.returncode == 1 and "s05_todo_write is no copy of the chapter. Make one (keeps" in done.stdout + done.stderr
+    sure(course, "practice", "s05", "--reset", "--yes")
+    assert "[practice: 0 of 3]" in sure(course, "list")
+
+
+def test_what_others_left_in_a_chapter_is_in_nobodys_way(learner):
+    chapter = learner.folder / "s05_todo_write"
+    (chapter / "try.py").write_bytes(b"def (\n\xe9")
+    (chapter / "._sums.py").write_bytes(b"\0")
+    (chapter / ".#sums.py").symlink_to("someone@here")
+    sure(learner, "practice", "s05")
+    assert not list((learner.folder / "practice").rglob(".*"))
+    (learner.folder / SUMS).with_name("try.py").unlink()
+    assert "Next: Sums.total" in sure(learner, "check", "s05", status=1)
+    (learner.folder / SUMS).with_name("harness.py").write_bytes(b"def (  # \x1b[31m\n")
+    shown = sure(learner, "check", "s05", status=1)
+    assert "harness.py, line 1, cannot be imported: SyntaxError" in shown and "\x1b" not in shown
+    (learner.folder / SUMS).unlink()
+    if os.name != "nt":
+        os.mkfifo(learner.folder / SUMS)
+        assert "sums.py is no file: copy it from s05_todo_write" in sure(learner, "check", "s05", status=1)
 
 
 # Nothing is lost.
@@ -728,7 +786,75 @@ def test_work_is_never_overwritten(course, monkeypatch, capfd):
     assert len(kept) == 3 and all((path / "sums.py").read_text(encoding="utf-8") == "mine" for path in kept)
 
 
-@pytest.mark.parametrize("text", ["", "{", "[]", "null", '{"s05_todo_write": 3}', '{"s05_todo_write": {"passed": 3, "hints": [1]}}'])
+@pytest.mark.parametrize("content", [b"def (", b"# \xe9\n", None])
+def test_work_stays_in_its_place_until_the_new_copy_is_made(course, monkeypatch, content):
+    sure(course, "practice", "s05")
+    course.write(SUMS, "mine")
+    chapter = course.folder / "s05_todo_write" / "sums.py"
+    if content is None:
+        monkeypatch.setattr(copies, "write", lambda path, text: (_ for _ in ()).throw(OSError(28, "Disk full")))
+    else:
+        chapter.write_bytes(content)
+    # In this process the launcher has this very module.
+    done = course.say("practice", "s05", "--reset", "--yes")
+    assert done.returncode == 1 and ("get the course anew" if content else "Make room, then") in done.stderr
+    assert done.stdout == "" and course.read(SUMS) == "mine"
+    assert [path.name for path in (course.folder / "practice").iterdir()] == ["s05_todo_write"]
+
+
+def test_a_copy_can_be_written_though_the_chapter_cannot(course):
+    chapter = course.folder / "s05_todo_write"
+    for path in (*chapter.glob("*.*"), chapter):
+        path.chmod(0o555)
+    try:
+        sure(course, "practice", "s05")
+        places = [course.folder / SUMS, (course.folder / SUMS).parent]
+        assert all(path.stat().st_mode & 0o200 for path in places)
+    finally:
+        chapter.chmod(0o755)
+
+
+def test_of_two_who_make_a_copy_at_once_the_second_is_told(course, monkeypatch):
+    def slow(path, text, write=copies.write):
+        write(path, text)
+        shutil.copytree(path.parent, course.folder / "practice" / "s05_todo_write")
+
+    monkeypatch.setattr(copies, "write", slow)
+    assert "is there already, and stays as it is." in sure(course, "practice", "s05")
+    assert len(list((course.folder / "practice").iterdir())) == 1
+
+
+def test_nobody_can_be_asked_where_there_is_no_input(course, monkeypatch):
+    sure(course, "practice", "s05")
+    monkeypatch.setattr("sys.stdin", None)
+    assert "Nobody can be asked here." in course.say("practice", "s05", "--reset").stderr
+
+
+def test_the_list_speaks_of_copies_that_are_there(course):
+    sure(course, "practice", "s05")
+    names = [each["name"] for each in LISTED["functions"]]
+    for whole, said in ((True, "[practice: solved]"), (False, "[practice: 3 of 3 pass their own tests, not solved yet]")):
+        progress.save(course.folder, "s05_todo_write", {"passed": names, "all": whole, "hints": {}})
+        assert said in sure(course, "list")
+    shutil.rmtree(course.folder / "practice")
+    assert "[practice" not in sure(course, "list")
+
+
+def test_what_cannot_be_printed_or_found_is_no_traceback(course):
+    for command in (["list"], ["practice", "s05"], ["diff", "s05", "--practice", "--show-solution"]):
+        call = [sys.executable, "-P", str(course.folder / "learn.py"), *command]
+        call = call if sys.version_info >= (3, 11) else [each for each in call if each != "-P"]
+        outputs = ["/dev/full"] if os.path.exists("/dev/full") else [os.devnull]
+        with open(outputs[0], "w") as output:
+            options = {"stderr": subprocess.PIPE, "text": True, "cwd": course.folder.parent, "stdin": subprocess.DEVNULL}
+            done = subprocess.run(call, stdout=output, env=environment(PYTHONSAFEPATH="1"), **options)
+        assert "Traceback" not in done.stderr and "ModuleNotFound" not in done.stderr
+        assert done.stderr == "learn.py: The output: No space left on device. Make room, then try again.\n" * (
+            outputs[0] == "/dev/full"
+        )
+
+
+@pytest.mark.parametrize("text", ['{"s05_todo_write": {"hints": {"half": -10}}}', "", "{", "[]", "null", '{"s05_todo_write": 3}', '{"s05_todo_write": {"passed": 3, "hints": [1]}}'])
 def test_a_damaged_file_of_progress_is_as_good_as_none(course, text):
     sure(course, "practice", "s05")
     course.write(progress.FILE, text)
@@ -780,7 +906,7 @@ def judged(course: Course, *contents: bytes | None, limits: checks.Limits = QUIC
             checks.read(outcome, run, run.states.index(state))
         assert not outcome.all_pass
         lines = words.report(outcome, "learn")
-        assert len(lines) < 25 and all(len(line) < 300 and line.isprintable() for line in lines), lines
+        assert len(lines) < 32 and all(len(line) < 150 and line.isprintable() for line in lines), lines
         assert str(course.folder) not in "\n".join(lines)
         told.append("\n".join(lines))
     return told
@@ -794,7 +920,6 @@ END_GROUP = "import os, signal; os.getpgrp() == os.getpid() and os.killpg(0, sig
     ("while True: pass", "took longer than 1 seconds"),
     ("while True: print('x' * 999)", "printed more than 1,000,000 bytes"),
     ("import os; os._exit(0)", "ended Python (exit status 0)"),
-    ("raise KeyboardInterrupt", "ended Python (exit status 2)"),
     (END_GROUP, "ended Python (signal 9)"),
     ("import os; os.closerange(0, 99)", "ended Python"),
 ])
@@ -805,6 +930,23 @@ def test_a_run_that_is_stopped_names_the_test(course, body, said):
     assert said in told
     assert "\n    tests/test_sums.py::test_T1_numbers_add_up[numbers0]" in told
     assert ("It was in sums.py, line 13, in total: is there a loop that does not end?" in told) == ("pass" in body)
+
+
+def test_our_own_words_begin_a_line_among_those_of_pytest(course):
+    run, told = checks.Run(course.folder, sys.executable, [], QUICK), []
+    run.prepare(course.folder)
+    (course.folder / "report").write_text('{"event": "rest", "tests": 3}\n', encoding="utf-8")
+    run.verbose, run.printed = True, b"tests/test_x.py::test_y "
+    run.take_records(told.append)
+    assert told == ["\nAll functions pass their own tests. Now the mechanism's other tests (3) ...\n"]
+
+
+def test_a_run_that_ended_for_want_of_memory_says_so(course):
+    """Where not even pytest has enough left to tell of the error."""
+    run = checks.Run(course.folder, sys.executable, [], QUICK)
+    run.records, run.printed, run.status = [{"event": "start", "test": "t"}], b"INTERNALERROR> MemoryError\n", 3
+    told = checks.why_it_ended(checks.Outcome("s05_todo_write", course.folder, []), run)
+    assert "this test took more memory than a check may" in told[0]
 
 
 def test_a_run_has_a_limit_in_total(course):
@@ -820,6 +962,15 @@ def test_an_import_without_end_is_stopped(course):
 
 def test_what_goes_wrong_is_told_in_a_few_lines(course):
     bodies = {
+        # No test of the course is skipped, may fail, or ends a session.
+        "import pytest; pytest.skip('later')": "\n  came:     Skipped: later\n  in sums.py, line 13: import pytest; pytest.skip",
+        "import pytest; pytest.xfail('so')": "\n  came:     XFailed: so\n  in sums.py, line 13: import pytest; pytest.xfail",
+        "import unittest; raise unittest.SkipTest": "\n  came:     SkipTest\n  in sums.py, line 13: ",
+        "import pytest; pytest.exit('x')": "\n  came:     Exit: x\n  in sums.py, line 13: ",
+        "raise KeyboardInterrupt": "\n  came:     KeyboardInterrupt\n  in sums.py, line 13: raise KeyboardInterrupt\n",
+        # Whoever writes an assertion sees which one it was.
+        "assert numbers == 5": "\n  came:     AssertionError\n  in sums.py, line 13: assert numbers == 5\n",
+        "open(__file__, encoding='utf-8'); return 0": "\n  came:     something is left open, close it (unclosed file ",
         "raise SystemExit(0)": "\n  came:     SystemExit: 0\n",
         "return 'x' * 10**7": "came:     TypeError: '<=' not supported",
         "return type('Odd', (int,), {'__repr__': lambda self: 1 / 0})(7)": "Odd, whose repr raises ZeroDivisionError",
@@ -851,6 +1002,7 @@ def test_what_goes_wrong_is_told_in_a_few_lines(course):
         b"import sys\nsys.exit(3)\n": "sums.py, line 2, cannot be imported: SystemExit: 3",
         b"from .nothing import x\n": "sums.py, line 1, cannot be imported: ModuleNotFoundError: No module named 's05",
         b"def total(:\n": "sums.py, line 1 is no Python: invalid syntax",
+        b"def total(:  # \x1b[31m\n": "    def total(:  # \ufffd[31m",
         b"a = 1\n# \xe9\n": "sums.py is not in UTF-8, line 2: save it with that encoding.",
         b"a = '\0'": "sums.py",
         None: "sums.py cannot be read",
@@ -873,6 +1025,24 @@ def test_what_goes_wrong_is_told_in_a_few_lines(course):
 def test_an_import_that_ends_python_is_told_as_such(course):
     [told] = judged(course, b"import sys\nsys.exit(3)\n")
     assert "sums.py, line 2, cannot be imported: SystemExit: 3" in told
+
+
+def test_long_values_are_cut_where_they_differ_and_wrapped_whole():
+    text = "q" * 300 + "one, two, four" + "q" * 300
+    error, compared = AssertionError(), ("in", "one, two, three", text)
+    assert "one, two, four" in failures.expected_and_came(error, compared)[1][:70]
+    lines = words.hang("  came:     ", "ab  cd " * 40)
+    assert all(len(line) <= words.WIDTH for line in lines) and "".join(line[12:] for line in lines) == "ab  cd " * 40
+
+
+def test_an_excerpt_shows_what_was_done_before_and_what_is_wanted(tmp_path):
+    body = "".join(f"    step({number})\n" for number in range(12))
+    path = tmp_path / "test_x.py"
+    path.write_text(f'def test_x(x):\n    """Docs."""\n{body}    total = x()\n\n    assert total == 1\n    assert 2\n', "utf-8")
+    shown = failures.excerpt(path, 4, goal=False)
+    assert shown == ["step(0)", "step(1)"]
+    shown = failures.excerpt(path, 15, goal=True)
+    assert shown == ["...", *(f"step({number})" for number in range(6, 12)), "total = x()", "assert total == 1"]
 
 
 def test_old_bytecode_is_not_run(course):
@@ -920,9 +1090,11 @@ def test_a_save_is_checked_until_ctrl_c(learner):
         assert process.wait() == 0
 
 
-def test_ctrl_c_ends_a_check_and_what_it_runs(learner):
+@pytest.mark.parametrize("name", ["SIGINT", "SIGHUP", "SIGTERM"])
+def test_ctrl_c_or_a_closed_terminal_ends_a_check_and_what_it_runs(learner, name):
     if os.name == "nt":
         return
+    number = getattr(signal, name)
     sure(learner, "practice", "s05")
     mark = learner.folder / "begun"
     body = f"import pathlib, os\n    pathlib.Path({str(mark)!r}).write_text(str(os.getpid()))\n    while True: pass"
@@ -932,8 +1104,8 @@ def test_ctrl_c_ends_a_check_and_what_it_runs(learner):
         deadline = time.monotonic() + 30
         while not (mark.exists() and mark.read_text()) and time.monotonic() < deadline:
             time.sleep(0.02)
-        process.send_signal(signal.SIGINT)
+        process.send_signal(number)
         _, told = process.communicate(timeout=30)
-    assert process.returncode == 130 and "Interrupted" in told and "Traceback" not in told
+    assert process.returncode == 128 + number and ("Interrupted" in told) == (name == "SIGINT") and "Traceback" not in told
     with pytest.raises(ProcessLookupError):
         os.kill(int(mark.read_text()), 0)

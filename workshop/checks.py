@@ -7,6 +7,7 @@ Each of these gets a limit, and the report names the test in which it happened.
 from __future__ import annotations
 
 import codecs
+import contextlib
 import json
 import os
 import signal
@@ -16,6 +17,7 @@ import threading
 import time
 import warnings
 from collections.abc import Callable
+from collections.abc import Iterator
 from dataclasses import dataclass
 from dataclasses import field
 from pathlib import Path
@@ -89,7 +91,7 @@ def check(
 
 def plan(root: Path, outcome: Outcome) -> dict[str, Any] | None:
     """Return what is to be run for a copy; None if it does not compile, which is told in ``outcome.trouble``."""
-    outcome.trouble = look(root / outcome.chapter, outcome)
+    outcome.trouble = look(outcome)
     if outcome.trouble:
         return None
     groups, unwritten = [], False
@@ -101,15 +103,16 @@ def plan(root: Path, outcome: Outcome) -> dict[str, Any] | None:
     return state_of(outcome.copy, outcome.functions, groups) | {"rest": not unwritten, "written": written}
 
 
-def look(chapter: Path, outcome: Outcome) -> list[str]:
-    """Find the functions, and what does not compile: that is told before any test is run."""
+def look(outcome: Outcome) -> list[str]:
+    """Find the functions, and which of their files do not compile: that is told before any test is run."""
     texts = {}
-    for path in sorted(chapter.glob("*.py")):
-        name = path.name
+    for name in dict.fromkeys(each.file for each in outcome.functions):
+        path, cure = outcome.copy / name, f"copy it from {outcome.chapter}, or start again with --reset"
+        if path.exists() and not path.is_file():  # to read a pipe would wait for ever
+            return [f"{name} is no file: {cure}."]
         try:
-            source = (outcome.copy / name).read_bytes()
+            source = path.read_bytes()
         except OSError as error:
-            cure = f"copy it from {chapter.name}, or start again with --reset"
             return [f"{name} cannot be read ({error.strerror}): {cure}."]
         try:
             texts[name] = source.decode("utf-8")
@@ -121,8 +124,8 @@ def look(chapter: Path, outcome: Outcome) -> list[str]:
                 compile(source, name, "exec", dont_inherit=True)
         except SyntaxError as error:
             where = f", line {error.lineno}" if error.lineno else ""
-            lines = [f"{name}{where} is no Python: {error.msg}"]
-            return lines + [f"    {(error.text or '').strip()[:WIDTH]}"] * bool((error.text or "").strip())
+            shown = "".join(char if char.isprintable() else "\ufffd" for char in (error.text or "").strip())[:WIDTH]
+            return [f"{name}{where} is no Python: {error.msg or type(error).__name__}"] + [f"    {shown}"] * bool(shown)
         except (ValueError, RecursionError, MemoryError) as error:
             return [f"{name} is no Python: {error or type(error).__name__}"]
     for each in outcome.functions:
@@ -156,6 +159,7 @@ class Run:
         self.root, self.python, self.states, self.limits = root, python, states, limits
         self.records: list[dict[str, Any]] = []
         self.printed = bytearray()
+        self.verbose = False
         self.count = 0
         self.why = ""  # why it was stopped
         self.status: int | None = None
@@ -163,7 +167,8 @@ class Run:
 
     def start(self, tell: Callable[[str], None] = lambda text: None, verbose: bool = False) -> None:
         """Run it to its end, or to a limit."""
-        with tempfile.TemporaryDirectory(prefix="check-", ignore_cleanup_errors=True) as place:
+        self.verbose = verbose
+        with hangups_raise(), tempfile.TemporaryDirectory(prefix="check-", ignore_cleanup_errors=True) as place:
             self.prepare(Path(place).resolve(), leave=not verbose)
             try:
                 process = subprocess.Popen(self.command(verbose), **self.options())
@@ -183,7 +188,7 @@ class Run:
             stuck = self.place / "stuck"
             self.stuck = stuck.read_text(encoding="utf-8", errors="replace") if stuck.exists() else ""
 
-    def prepare(self, place: Path, *, leave: bool) -> None:
+    def prepare(self, place: Path, *, leave: bool = False) -> None:
         """Write down in the folder ``place`` what is to be run; ``leave``: end Python when all is reported."""
         self.place = place
         plan = {
@@ -259,7 +264,8 @@ class Run:
             self.records.append(record)
             if record["event"] == "rest" and record["tests"]:
                 others = f"the mechanism's other tests ({record['tests']})"
-                tell(f"All functions pass their own tests. Now {others} ...\n")
+                line_end = "\n" if self.verbose and not self.printed.endswith(b"\n") else ""
+                tell(f"{line_end}All functions pass their own tests. Now {others} ...\n")
 
     def ended(self) -> bool:
         return any(record["event"] in ("end", "uncollected") for record in self.records)
@@ -267,6 +273,25 @@ class Run:
     def last_test(self) -> str:
         started = [record["test"] for record in self.records if record["event"] == "start"]
         return started[-1] if started else ""
+
+
+@contextlib.contextmanager
+def hangups_raise() -> Iterator[None]:
+    """Let a closed terminal, or who ends this process, raise SystemExit: else what it started would go on."""
+
+    def leave(number: int, frame: Any) -> None:
+        raise SystemExit(128 + number)
+
+    main = threading.current_thread() is threading.main_thread()
+    wanted = [getattr(signal, name) for name in ("SIGHUP", "SIGTERM") if main and hasattr(signal, name)]
+    usual = {number: signal.getsignal(number) for number in wanted}
+    try:
+        for number in [each for each in usual if usual[each] == signal.SIG_DFL]:  # nohup has its own
+            signal.signal(number, leave)
+        yield
+    finally:
+        for number in [each for each in usual if usual[each] == signal.SIG_DFL]:
+            signal.signal(number, signal.SIG_DFL)
 
 
 def end(process: subprocess.Popen) -> None:
@@ -337,6 +362,8 @@ def why_it_ended(outcome: Outcome, run: Run) -> list[str]:
         what = f"took longer than {run.limits.rest_seconds if late else run.limits.test_seconds:.0f} seconds"
     elif run.status is not None and run.status < 0:
         what = f"ended Python (signal {-run.status})"
+    elif b"MemoryError" in run.printed:
+        what = "took more memory than a check may (is there something that grows without end?)"
     else:
         what = f"ended Python (exit status {run.status})"
     lines = [f"The check was stopped: this test {what}:", f"    {test}"]

@@ -21,18 +21,25 @@ def practice(root: Path, chapter: str, me: str, *, reset: bool, yes: bool, from_
     short, copy = chapter[:3], place_of(root, chapter)
     listed = copies.functions(root / chapter)
     name = shown(copy, root)
+    there = f"{name} is there already, and stays as it is.\nGo on with      {me} check {short}\n"
+    there += f"or begin anew   {me} practice {short} --reset   (keeps what is there beside it)"
     if os.path.lexists(copy):
         if not reset:
-            print(f"{name} is there already, and stays as it is.\n"
-                  f"Go on with      {me} check {short}\n"
-                  f"or begin anew   {me} practice {short} --reset   (keeps what is there beside it)")
-            return 0
+            print(there if state_of(copy) else no_copy(root, chapter, me))
+            return 0 if state_of(copy) else 1
         if not yes and not agreed(f"Begin {name} anew? What is there is kept beside it. [y/N] ", me, short):
             print("Nothing was changed.")
             return 1
-        print(f"What was there is now in {shown(copies.put_aside(copy), root)}.")
-    copies.make(root / chapter, copy, f"{me} check {short} --hint")
+    try:
+        kept = copies.make(root / chapter, copy, f"{me} check {short} --hint", anew=reset)
+    except OSError:
+        if reset or not state_of(copy):
+            raise
+        print(there)  # made by another one meanwhile
+        return 0
     progress.save(root, chapter, None)
+    if kept:
+        print(f"What was there is now in {shown(kept, root)}.")
     if from_chapter:
         print("Each copy begins with everything before it solved, so nothing is missing from the earlier chapters.")
     print(f"{name} is the chapter without the bodies of these functions. Write them, in this order:\n")
@@ -45,7 +52,7 @@ def practice(root: Path, chapter: str, me: str, *, reset: bool, yes: bool, from_
 
 
 def agreed(question: str, me: str, short: str) -> bool:
-    if not sys.stdin.isatty():
+    if sys.stdin is None or not sys.stdin.isatty():
         raise Problem(f"Nobody can be asked here. To begin anew all the same: {me} practice {short} --reset --yes")
     try:
         return input(question).strip().lower() in ("y", "yes")
@@ -68,6 +75,10 @@ def check(root: Path, python: str, chapter: str, me: str, *, hint: bool, verbose
     if hint and wanted:
         lines = [*outcome.trouble, ""] if outcome.trouble else []
         lines += give_hint(wanted, entry["hints"], f"{me} check {chapter[:3]} --hint")
+    elif hint and outcome.failure:
+        for each in outcome.functions:
+            lines += ["", *words.fill(f"{each.name}: {each.wanted}")]
+            lines += [line for text in each.hints for line in words.fill(f"  {text}")]
     elif hint and outcome.all_pass:
         lines.append("So no hint is left to give.")
     progress.save(root, chapter, entry)
@@ -129,9 +140,17 @@ def state_of(copy: Path) -> dict[str, tuple[int, int]]:
 def find_copy(root: Path, chapter: str, me: str) -> Path:
     copies.functions(root / chapter)  # a chapter without practice says so
     copy = place_of(root, chapter)
-    if not copy.is_dir():
-        raise Problem(f"There is no practice copy of {chapter} yet. Make one: {me} practice {chapter[:3]}")
+    if not state_of(copy):
+        raise Problem(no_copy(root, chapter, me))
     return copy
+
+
+def no_copy(root: Path, chapter: str, me: str) -> str:
+    """Return what to say when there is no copy, or something else in its place."""
+    copy, again = place_of(root, chapter), f"{me} practice {chapter[:3]}"
+    if os.path.lexists(copy):
+        return f"{shown(copy, root)} is no copy of the chapter. Make one (keeps what is there beside it): {again} --reset"
+    return f"There is no practice copy of {chapter} yet. Make one: {again}"
 
 
 def latest_copy(root: Path, chapters: list[str], me: str) -> str:
@@ -159,16 +178,16 @@ def solved(root: Path, chapter: str, me: str) -> None:
 def standing(root: Path, chapter: str) -> str:
     """Return in a word how far the learner came in a chapter; "" if nothing was begun."""
     entry = progress.of(root, chapter)
+    if not state_of(place_of(root, chapter)):
+        return ""
     if entry["all"]:
         return "practice: solved"
-    if not place_of(root, chapter).is_dir():
-        return ""
     try:
         names = [each.name for each in copies.functions(root / chapter)]
     except Problem:
         return ""
     count = len(set(names) & set(entry["passed"]))
-    return f"practice: {count} of {len(names)}" + (", but not all tests pass" if count == len(names) else "")
+    return f"practice: {count} of {len(names)}" + (" pass their own tests, not solved yet" if count == len(names) else "")
 
 
 def place_of(root: Path, chapter: str) -> Path:

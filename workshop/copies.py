@@ -18,7 +18,7 @@ from . import Problem
 
 LIST = "practice.json"
 FOLDER = "practice"  # where the copies are, beside the chapters
-LEFT_BEHIND = ("__pycache__", "*.pyc", ".pytest_cache")  # never copied: stale bytecode would run the old code
+LEFT_BEHIND = "__pycache__"  # never copied: stale bytecode would run the old code
 
 Node = ast.FunctionDef | ast.AsyncFunctionDef
 
@@ -49,29 +49,47 @@ def functions(chapter: Path) -> list[Function]:
         raise Problem(f"{chapter.name}/{LIST} cannot be read ({error!r}): get the course anew.") from None
     if not listed:
         raise Problem(f"{chapter.name}/{LIST} names no function: get the course anew.")
+    for file in [each.file for each in listed if not (chapter / each.file).is_file()]:
+        raise Problem(f"{chapter.name} has no {file}: get the course anew.")
     return listed
 
 
-def make(chapter: Path, copy: Path, command: str, names: set[str] | None = None) -> list[Function]:
-    """Copy ``chapter`` to ``copy``, which must not be there, and take out the functions, or only those in ``names``.
+def make(chapter: Path, copy: Path, command: str, names: set[str] | None = None, anew: bool = False) -> Path | None:
+    """Copy ``chapter`` to ``copy`` and take out the functions, or only those in ``names``.
 
     ``command`` is how one asks for a hint; each taken-out function says it. The copy appears whole or not at all.
+    With ``anew``, what was at ``copy`` is put aside once that is sure. Returns where it is then; without, ``copy`` must
+    not be there.
     """
     listed = functions(chapter)
     half = copy.with_name(copy.name + f".half-{os.getpid()}")
     copy.parent.mkdir(parents=True, exist_ok=True)
     try:
-        shutil.copytree(chapter, half, ignore=shutil.ignore_patterns(*LEFT_BEHIND), copy_function=shutil.copyfile)
+        for source in [path for path in sorted(chapter.rglob("*")) if path.is_file()]:
+            target = half / source.relative_to(chapter)
+            # A name with a dot is an editor's or the system's.
+            if not any(part[0] == "." or part == LEFT_BEHIND for part in source.relative_to(chapter).parts):
+                target.parent.mkdir(parents=True, exist_ok=True)
+                shutil.copyfile(source, target)
         for file in sorted({each.file for each in listed}):
-            text = read(half / file)
-            for each in listed:
-                if each.file == file and (names is None or each.name in names):
-                    text = take_out(text, each, command)
+            try:
+                text = read(half / file)
+                for each in listed:
+                    if each.file == file and (names is None or each.name in names):
+                        text = take_out(text, each, command)
+            except (SyntaxError, ValueError) as error:
+                raise Problem(f"{chapter.name}/{file} is no Python ({error}): get the course anew.") from None
             write(half / file, text)
-        half.rename(copy)
+        kept = put_aside(copy) if anew and os.path.lexists(copy) else None
+        try:
+            half.rename(copy)
+        except BaseException:
+            if kept:
+                kept.rename(copy)
+            raise
     finally:
         shutil.rmtree(half, ignore_errors=True)
-    return listed
+    return kept
 
 
 def put_aside(copy: Path) -> Path:

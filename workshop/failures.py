@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 STATEMENT_LINES = 6  # of a test's statement are shown
+EXCERPT_LINES = 8  # of a test are shown, up to where it fails
 SHOWN = 200  # characters of a value
 AROUND = 40  # characters shown before the first difference of two long values
 LOCALS = 3  # values of names in the failing statement
@@ -52,6 +53,28 @@ def statement(path: Path, line: int, alone: bool = False) -> list[str]:
     return lines
 
 
+def excerpt(path: Path, line: int, goal: bool) -> list[str]:
+    """Return a test from its beginning to the statement at ``line``, or the last lines of that.
+
+    With ``goal`` it goes on to the next assertion: what fails at ``line`` does not get so far as to say what is wanted.
+    """
+    source, tree = parsed(path)
+    functions = [n for n in ast.walk(tree) if isinstance(n, ast.FunctionDef) and n.lineno <= line <= n.end_lineno]
+    if not functions:
+        return []
+    function = max(functions, key=lambda each: each.lineno)
+    nodes = [n for n in ast.walk(function) if isinstance(n, ast.stmt) and n is not function]
+    node = max((n for n in nodes if n.lineno <= line <= n.end_lineno), key=lambda each: each.lineno, default=function)
+    first = function.body[ast.get_docstring(function) is not None :][0].lineno
+    last = line + len(lines_of(source, node)) - 1 if hasattr(node, "body") else node.end_lineno
+    later = [n for n in nodes if isinstance(n, ast.Assert) and n.lineno > last]
+    if goal and later and not isinstance(node, ast.Assert):
+        last = min(later, key=lambda each: each.lineno).end_lineno
+    lines = [each for each in source.split("\n")[first - 1 : last] if each.strip()]
+    kept = textwrap.dedent("\n".join(lines[-EXCERPT_LINES:])).split("\n")
+    return ["..."] * (len(lines) > len(kept)) + kept
+
+
 @functools.cache
 def parsed(path: Path) -> tuple[str, ast.Module]:
     """Return the text of a file with tests, and its syntax tree."""
@@ -83,7 +106,7 @@ def values(item: pytest.Item, frame: Any, shown: list[str], known: tuple[str, st
     names += [name for name in getattr(getattr(item, "callspec", None), "params", {}) if name not in ("load", "chapter")]
     for name in dict.fromkeys(names):
         value = frame.f_locals.get(name)
-        plain = isinstance(value, (str, bytes, int, float, list, tuple, dict, set, type(None)))
+        plain = isinstance(value, (str, bytes, int, float, list, tuple, dict, set, type(None), BaseException))
         if name in frame.f_locals and (plain or dataclasses.is_dataclass(value) and not isinstance(value, type)):
             text = render(value)
             if cut(text) not in known and (plain or len(text) <= SHOWN):
@@ -99,12 +122,14 @@ def expected_and_came(error: BaseException, compared: tuple[str, Any, Any] | Non
         if op == "==":
             return cut_together(right, left)
         if op in ("in", "not in"):
-            return f"{'' if op == 'in' else 'no '}{cut(left)} in it", cut(right)
+            return f"{'' if op == 'in' else 'no '}{cut(left)} in it", near(left[1:-1], right)
         return f"something {op} {cut(right)}", cut(left)
     text = said(error)
     if isinstance(error, pytest.fail.Exception) and "DID NOT RAISE" in text:
         name = text.partition("<class '")[2].partition("'")[0].rpartition(".")[2] or text.partition("RAISE ")[2]
         return f"a refusal: {name}", "no error"
+    if isinstance(error, pytest.PytestUnraisableExceptionWarning) and isinstance(error.__cause__, ResourceWarning):
+        return "", cut(f"something is left open, close it ({error.__cause__})")
     if isinstance(error, AssertionError):
         return what_is_not_so(text.removeprefix("AssertionError: "))
     return "", cut(text)
@@ -117,7 +142,9 @@ def what_is_not_so(text: str) -> tuple[str, str]:
     held = re.search(r"= (['\"].*)\.\w+$", where[1]) if len(where) > 1 else None
     if called and held:
         denied = " not" if first.startswith("assert not") else ""
-        return f"a text for which this holds{denied}: {called[1]}({called[2]})", cut(held[1])
+        end = called[1] == "endswith" and len(held[1]) > SHOWN
+        came = f"…{held[1][1 - SHOWN :]}" if end else cut(held[1])
+        return f"a text for which this holds{denied}: {called[1]}({called[2]})", came
     return "", "this is not so" if first.startswith("assert ") else cut(first)
 
 
@@ -144,6 +171,13 @@ def cut_together(first: str, second: str) -> tuple[str, str]:
     same = len(os.path.commonprefix([first, second]))
     start = max(0, same - AROUND) if max(len(first), len(second)) > SHOWN else 0
     return tuple(("…" if start else "") + cut(text[start:]) for text in (first, second))
+
+
+def near(part: str, text: str) -> str:
+    """Cut a text to what is around the place where most of ``part``, from its beginning, is found."""
+    at = next((text.find(part[:n]) for n in range(min(len(part), SHOWN), 0, -1) if part[:n] in text), 0)
+    start = max(0, at - AROUND) if len(text) > SHOWN else 0
+    return ("…" if start else "") + cut(text[start:])
 
 
 def holds(op: str, left: Any, right: Any) -> bool:

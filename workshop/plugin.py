@@ -24,6 +24,7 @@ from . import copies
 from .failures import PRINTED
 from .failures import SHOWN
 from .failures import cut
+from .failures import excerpt
 from .failures import expected_and_came
 from .failures import holds
 from .failures import render
@@ -150,7 +151,7 @@ class Judge:
             except BaseException as error:  # sys.exit too
                 place = self.places(traceback.extract_tb(error.__traceback__))[-1:]
                 if isinstance(error, SyntaxError) and error.filename:
-                    source = (error.text or "").strip()
+                    source = self.tidy((error.text or "").strip())
                     place = [{"file": Path(error.filename).name, "line": error.lineno, "source": source}]
                 place = place or [{"file": f"{module}.py", "line": 0, "source": ""}]
                 self.note("broken", text=self.tidy(said(error)), **place[0])
@@ -180,10 +181,14 @@ class Judge:
         """Run one test. Returns whether it passed; if not, ``self.failure`` tells why."""
         self.failure = self.compared = None
         self.begin(item.nodeid, seconds)
-        if self.mute:
-            runtestprotocol(item, nextitem=session, log=False)
-        else:
-            item.config.hook.pytest_runtest_protocol(item=item, nextitem=session)
+        try:
+            if self.mute:
+                runtestprotocol(item, nextitem=session, log=False)
+            else:
+                item.config.hook.pytest_runtest_protocol(item=item, nextitem=session)
+        except (KeyboardInterrupt, pytest.exit.Exception):  # raised by what is tested: a person's Ctrl-C does not get here
+            self.failure = self.describe(item, pytest.ExceptionInfo.from_current())
+            session._setupstate.teardown_exact(None)
         return self.failure is None
 
     def begin(self, test: str, seconds: float) -> None:
@@ -206,10 +211,15 @@ class Judge:
         own = type(error).__module__.startswith(self.finder.folder.name + ".")
         if own or not isinstance(error, Exception) or len(self.caught) >= CAUGHT:
             return
-        frames, tests = traceback.extract_tb(error.__traceback__), str(self.root / "tests") + os.sep
-        ours = [f.filename for f in frames if f.filename in self.finder.lines or f.filename.startswith(tests)]
-        if ours and ours[-1] in self.finder.lines:  # what a test raises on purpose is none of the learner's
+        frames = traceback.extract_tb(error.__traceback__)
+        if self.from_copy([each.filename for each in frames]):
             self.caught.append({"text": self.tidy(said(error)), "places": self.places(frames)})
+
+    def from_copy(self, files: list[str]) -> bool:
+        """Say whether the copy raised it, given the frames' files: what a test raises is none of the learner's."""
+        tests = str(self.root / "tests") + os.sep
+        ours = [file for file in files if file in self.finder.lines or file.startswith(tests)]
+        return bool(ours) and ours[-1] in self.finder.lines
 
     # What a failure has to tell.
 
@@ -219,9 +229,10 @@ class Judge:
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_makereport(self, item: pytest.Item, call: pytest.CallInfo) -> Iterator[None]:
+        excinfo = call.excinfo  # as it was raised: for a skip of unittest another one is put here
         report = yield
-        if report.failed and self.failure is None:
-            self.failure = self.describe(item, call.excinfo)
+        if not report.passed and self.failure is None:  # no test of the course is skipped, or may fail
+            self.failure = self.describe(item, excinfo)
         return report
 
     def describe(self, item: pytest.Item, excinfo: pytest.ExceptionInfo) -> dict[str, Any]:
@@ -232,13 +243,15 @@ class Judge:
         frame, line = (own or ours or [(None, 0)])[0]
         error = excinfo.value
         text = said(error)
-        compared = self.compared if isinstance(error, AssertionError) else None
-        expected, came = expected_and_came(error, compared)
+        inside = self.from_copy([each.f_code.co_filename for each, _ in frames])
+        compared = self.compared if isinstance(error, AssertionError) and not inside else None
+        expected, came = expected_and_came(error, compared) if not inside else ("", cut(text))
         texts = [text, *(render(value) for value in (compared or ())[1:])]
         promises = {name: start for _, name, start in self.plan["states"][self.state]["functions"]}
         hinted = [name for name, start in promises.items() if any(start in each for each in texts)]
-        kind = "assertion" if isinstance(error, (AssertionError, pytest.fail.Exception)) else "error"
+        kind = "assertion" if isinstance(error, (AssertionError, pytest.fail.Exception)) and not inside else "error"
         summaries = [traceback.FrameSummary(f.f_code.co_filename, n, f.f_code.co_name) for f, n in frames]
+        goal = bool(hinted) or kind == "error"
         shown = statement(item.path, line) if frame else []
         checked = ""
         if kind == "assertion" and ours and ours[-1][0] is not frame:
@@ -249,7 +262,7 @@ class Judge:
         return {
             "sentence": sentence(item),
             "where": f"{item.nodeid.partition('::')[0]}:{line or item.location[1] + 1}",
-            "call": [self.tidy(each) for each in shown],
+            "call": [self.tidy(each) for each in (excerpt(item.path, line, goal) if frame else [])],
             "values": [self.tidy(each) for each in values(item, frame, shown, (expected, came))] if frame else [],
             "checked": self.tidy(checked),
             "kind": "hint" if hinted else kind,

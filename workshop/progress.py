@@ -25,7 +25,7 @@ def sound(entry: Any) -> dict[str, Any]:
     return {
         "passed": [str(name) for name in passed] if isinstance(passed, list) else [],
         "all": entry.get("all") is True,
-        "hints": {name: n for name, n in hints.items() if isinstance(n, int)} if isinstance(hints, dict) else {},
+        "hints": {name: n for name, n in hints.items() if isinstance(n, int) and n > 0} if isinstance(hints, dict) else {},
     }
 
 
@@ -44,4 +44,6 @@ def save(root: Path, chapter: str, entry: dict[str, Any] | None) -> None:
         half.write_text(json.dumps(entries, indent=1, sort_keys=True) + "\n", encoding="utf-8")
         os.replace(half, root / FILE)
     except OSError:
+        pass
+    finally:
         half.unlink(missing_ok=True)

@@ -24,7 +24,8 @@ def report(outcome: Outcome, me: str) -> list[str]:
     if each is None and outcome.failure:
         lines += [f"All {total} functions pass their own tests, but another test of the mechanism does not.", ""]
         lines += tell_failure(outcome.failure, "This test fails")
-        return lines + ["", f"The fault may lie in any of them. All of it: {me} check {short} --verbose"]
+        lines += ["", f"The fault may lie in any of them. All of it: {me} check {short} --verbose"]
+        return lines + [f"All hints: {me} check {short} --hint"]
     if each is None:
         others = f", and so do the mechanism's other tests ({outcome.rest})" if outcome.rest else ""
         lines.append(f"All {total} functions pass{others}.")
@@ -62,7 +63,8 @@ def table(outcome: Outcome) -> list[str]:
     for each in outcome.functions:
         mark = "passes" if each.name in outcome.passed else "next" if each is outcome.next else "later"
         rows.append(f"  {mark:<7} {each.name:<{width}}  {each.file}".rstrip())
-    return [f"{outcome.chapter}: {len(outcome.passed)} of {len(outcome.functions)} functions pass"] + rows
+    but = "" if outcome.next or outcome.all_pass else " their own tests, not solved yet"
+    return [f"{outcome.chapter}: {len(outcome.passed)} of {len(outcome.functions)} functions pass{but}"] + rows
 
 
 def tell_failure(failure: dict[str, Any], head: str, to_be_written: bool = False) -> list[str]:
@@ -73,18 +75,26 @@ def tell_failure(failure: dict[str, Any], head: str, to_be_written: bool = False
     if to_be_written:
         return lines
     if failure["checked"]:
-        lines.append(f"  checked by {failure['checked']}")
+        lines += hang("  checked by ", failure["checked"])
     if failure["expected"]:
-        lines.append(f"  expected: {failure['expected']}")
-    lines.append(f"  came:     {failure['came']}")
+        lines += hang("  expected: ", failure["expected"])
+    lines += hang("  came:     ", failure["came"])
     lines += tell_places(failure["places"])
     for caught in failure["caught"]:
-        lines += [f"  raised and caught on the way: {caught['text']}", *tell_places(caught["places"])]
-    return lines + [f"  printed:  {line}" for line in failure["printed"]]
+        lines += [*hang("  raised and caught on the way: ", caught["text"]), *tell_places(caught["places"])]
+    return lines + [part for line in failure["printed"] for part in hang("  printed:  ", line)]
 
 
 def tell_places(places: list[dict[str, Any]]) -> list[str]:
-    return [f"  {word} {p['file']}, line {p['line']}: {p['source']}" for word, p in zip(("in", "then in"), places)]
+    told = [(f"  {word} {p['file']}, line {p['line']}: ", p["source"]) for word, p in zip(("in", "then in"), places)]
+    return [line for head, source in told for line in hang(head, source)]
+
+
+def hang(head: str, text: str) -> list[str]:
+    """Return ``text`` behind ``head``, broken into lines with no sign of it lost; they stand below each other."""
+    options = {"drop_whitespace": False, "replace_whitespace": False, "expand_tabs": False, "break_on_hyphens": False}
+    parts = textwrap.wrap(text, WIDTH - len(head), **options) or [""]
+    return [f"{' ' * len(head) if at else head}{part}" for at, part in enumerate(parts)]
 
 
 def fill(text: str) -> list[str]:
