@@ -80,6 +80,13 @@ def parsed(chapter: str, module: str) -> tuple[str, dict[str, ast.stmt], dict[st
 
 
 @functools.cache
+def segment(text: str, node: ast.stmt) -> tuple[str, frozenset[str]]:
+    """Return the lines of a definition, and the names in it."""
+    lines = text.splitlines()[node.lineno - 1 : node.end_lineno]
+    return "\n".join(lines), frozenset(each.id for each in ast.walk(node) if isinstance(each, ast.Name))
+
+
+@functools.cache
 def text_of(chapter: str, module: str) -> str:
     """Return the text of ``module`` and of all that it imports, name by name, as one string to compare."""
     text, _, imported = parsed(chapter, module)
@@ -93,8 +100,7 @@ def text_of(chapter: str, module: str) -> str:
             seen[source, name] = "" if name in imported else text
             waiting += [imported[name]] if name in imported else imported.values()
             continue
-        seen[source, name] = ast.get_source_segment(text, defined[name]) or ""
-        used = {node.id for node in ast.walk(defined[name]) if isinstance(node, ast.Name)}
+        seen[source, name], used = segment(text, defined[name])
         waiting += [imported[each] for each in used if each in imported]
         waiting += [(source, each) for each in used if each in defined]
     return "\0".join(seen[key] for key in sorted(seen))

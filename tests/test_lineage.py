@@ -109,7 +109,7 @@ def definitions(text: str) -> dict[str, tuple[str, str]]:
 @pytest.mark.parametrize(("before", "after"), STEPS)
 def test_carried_code_keeps_its_text(before, after):
     old, now = modules(before), modules(after)
-    for name in old:
+    for name in [name for name in old if old[name] != now[name]]:
         was, is_now = definitions(old[name]), definitions(now[name])
         same_code = [key for key in was if key in is_now and was[key][0] == is_now[key][0]]
         assert [key for key in same_code if was[key][1] != is_now[key][1]] == []
