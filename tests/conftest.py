@@ -18,6 +18,8 @@ import pytest
 ROOT = Path(__file__).resolve().parents[1]
 CHAPTERS = sorted(path.name for path in ROOT.glob("s[0-9][0-9]_*") if (path / "__main__.py").exists())
 sys.path.insert(0, str(ROOT))
+MILESTONES = ("s05", "s07", "s11", "s15", "s17")
+HANDFUL = 8  # tests of a mechanism that run in all chapters that have it: more, and the suite takes too long to be run
 PLACE = ROOT  # where the chapters under test are
 
 OTHER_SETTINGS = ("MODEL_ID", "FALLBACK_MODEL")
@@ -106,14 +108,32 @@ def text_of(chapter: str, module: str) -> str:
     return "\0".join(seen[key] for key in sorted(seen))
 
 
-def pytest_generate_tests(metafunc):
-    """``chapter``: every chapter that has the mechanism. ``load``: each distinct text of its module once.
+@functools.cache
+def first_tests(module: ModuleType) -> list[str]:
+    """Return the names of the first tests of a file that run an agent."""
+    tests = [name for name, test in vars(module).items() if name.startswith("test_") and uses_an_agent(module, test)]
+    return tests[:HANDFUL]
 
-    The mechanism is named by the file (test_todo.py: todo) or by MECHANISM in it.
+
+def uses_an_agent(module: ModuleType, test: Callable) -> bool:
+    """Whether a test wants the fixture ``chapter``, itself or through another one of its file."""
+    wanted = test.__code__.co_varnames[: test.__code__.co_argcount]
+    through = [getattr(getattr(module, name, None), "__wrapped__", None) or getattr(module, name, None) for name in wanted]
+    return "chapter" in wanted or any("chapter" in inner.__code__.co_varnames for inner in through if hasattr(inner, "__code__"))
+
+
+def pytest_generate_tests(metafunc):
+    """``chapter``: the chapters that have the mechanism. ``load``: each distinct text of its module once.
+
+    The mechanism is named by the file (test_todo.py: todo) or by MECHANISM in it. The first HANDFUL tests of a file run in
+    every chapter, so they are the ones that stand for it; the others in the first one, the milestones and the newest.
     """
     mechanism = getattr(metafunc.module, "MECHANISM", metafunc.module.__name__.removeprefix("test_"))
     if "chapter" in metafunc.fixturenames:
-        metafunc.parametrize("chapter", chapters_with(mechanism), indirect=True)
+        names = chapters_with(mechanism)
+        if metafunc.definition.originalname not in first_tests(metafunc.module):
+            names = [name for name in names if name in (names[0], names[-1]) or name[:3] in MILESTONES]
+        metafunc.parametrize("chapter", names, indirect=True)
     if "load" in metafunc.fixturenames:
         distinct = {name if COPY else text_of(name, mechanism): name for name in reversed(chapters_with(mechanism))}
         metafunc.parametrize("load", sorted(distinct.values()), indirect=True)
