@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import deque
+from contextlib import ExitStack
 from dataclasses import dataclass
 from dataclasses import field
 from pathlib import Path
@@ -53,6 +54,8 @@ class Agent:
     queue: deque[tuple[str, str]] = field(default_factory=deque)
     keepers: dict[str, Callable[[], str]] = field(default_factory=dict)  # title -> what must survive a compaction
     session: Any = None  # what keeps this conversation
+    desk: Any = None  # what the person's own commands and the status line know
+    exits: ExitStack = field(default_factory=ExitStack)  # what has to be ended when the program ends
     halt: str = ""
     busy: Any = field(default_factory=threading.Lock)
 

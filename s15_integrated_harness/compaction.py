@@ -154,7 +154,11 @@ class Compactor:
         Returns whether the history is shorter now; if not, it is as it was, also after Ctrl-C, which goes on up. Who
         calls this in the middle of a request takes its messages anew.
         """
-        self.agent.fire(PreCompact(self.agent, reason))
+        event = self.agent.fire(PreCompact(self.agent, reason, focus))
+        if event.refused:
+            self.quiet_until = self.size() + self.step * self.window
+            self.say(f"not done: {event.refused}")
+            return False
         if reason == "too long":
             self.window = min(self.window, self.size())  # there is less of it than anybody thought
         self.put_away()
@@ -173,7 +177,7 @@ class Compactor:
             self.say("asking for a summary …")
             is_near = before > (1 - self.step) * self.window  # then the request for it must be shorter, too
             asked = lightened(old, self.shelf) if is_near else messages
-            ask = self.ask + (FOCUS.format(focus) if focus else "")
+            ask = self.ask + (FOCUS.format(event.focus) if event.focus else "")
             summary = text_of(self.agent.side_call(request_for(self.shell(), asked, ask, self.summary_tokens)))
         except OSError as error:
             self.say(f"not done, since nothing can be kept on disk: {error}")

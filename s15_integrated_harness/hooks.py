@@ -131,6 +131,8 @@ class PreCompact(Event):
     """Room is about to be made by taking old parts out of the history. ``reason`` is "full", "asked" or "too long"."""
 
     reason: str
+    focus: str = ""  # what the summary shall take care of; hooks may add to it
+    refused: str = ""  # why it shall not be done; hooks may say so
 
 
 @dataclass

@@ -18,6 +18,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
+from typing import Callable
 from typing import Iterator
 
 from .tools import Result
@@ -91,6 +92,7 @@ class Shell:
         self.folder = folder
         self.running: set[subprocess.Popen] = set()
         self.stopped = False
+        self.wrap: Callable[[list[str]], list[str]] = list  # what is really started in the place of a command
 
     def run(self, command: str, timeout: float = TIMEOUT) -> Finished:
         """Run ``command`` for at most ``timeout`` seconds and return how it ended.
@@ -127,7 +129,7 @@ class Shell:
 
     def start(self, command: str) -> subprocess.Popen:
         process = subprocess.Popen(
-            [find_bash(), "-c", command],
+            self.wrap([find_bash(), "-c", command]),
             cwd=self.folder,
             env=environment(),
             stdin=subprocess.DEVNULL,
