@@ -30,6 +30,7 @@ from .model import connect
 from .model import read_settings
 from .output import FORMATS
 from .output import Report
+from .sandbox import NoWall
 from .session_log import SessionError
 from .settings import Settings
 from .strict_json import FileError
@@ -79,7 +80,6 @@ def main() -> int:
         own_folder = Path.home() / OWN if arguments.workdir else None  # a scratch workspace holds everything itself
         patience = SERVER_WAIT if prompt else mcp_tools.WAIT
         agent = build(model, folder, console.show, ask, own_folder, settings=wanted, patience=patience)
-        wanted.check_rules(agent.tools)
         console.serve(agent, agent.desk.status)
         is_plan = wanted.mode == "plan"
         agent.desk.choose("" if is_plan else wanted.mode)  # before a session remembers the rules
@@ -94,7 +94,7 @@ def main() -> int:
         if prompt:
             return one_shot(agent, console, prompt)
         return interactive(agent, console, model) if typed else play(agent, console, model)
-    except (ModelError, SessionError, WrongType, FileError) as error:
+    except (ModelError, SessionError, WrongType, FileError, NoWall) as error:
         return fail(report, agent, str(error))
     except KeyboardInterrupt:
         return fail(report, agent, "", "interrupted")

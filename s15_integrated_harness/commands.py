@@ -24,6 +24,7 @@ from .rules import Rule
 from .summary import THOUGHTS
 from .todo import Todo
 from .todo import render
+from .tools import ToolError
 from .usage import OUT
 from .usage import Meter
 from .usage import Prices
@@ -224,7 +225,7 @@ class Desk:
         """Show what ``text()`` returns, or why it cannot be told."""
         try:
             self.say(text())
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, ToolError) as error:
             self.say(f"  [{error}]")
 
     def say(self, text: str) -> None:

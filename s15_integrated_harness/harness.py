@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Callable
 
 from . import autopilot
 from . import catch_up
+from . import command_hooks
+from . import commands
 from . import compaction
 from . import files
+from . import mcp_tools
+from . import memory
 from . import permissions
 from . import plan_commands
 from . import plan_files
@@ -17,6 +22,7 @@ from . import plan_mode
 from . import prompt
 from . import questions
 from . import recovery
+from . import sandbox
 from . import search
 from . import session
 from . import shell
@@ -26,10 +32,15 @@ from . import syntax_check
 from . import tasks
 from . import todo
 from . import todo_copy
+from . import usage
 from .agent import Agent
+from .hooks import AfterModel
 from .hooks import PostCompact
 from .hooks import SessionStart
 from .model import Model
+from .settings import Settings
+
+NO_KINDS = "  [no kinds: a Markdown file in the folder agents is one]"
 
 
 def build(
@@ -38,13 +49,20 @@ def build(
     show: Callable[..., None],
     ask: Callable[[str], str] | None = None,
     own_folder: Path | None = None,
+    *,
+    settings: Settings = Settings(),
+    patience: float = mcp_tools.WAIT,
 ) -> Agent:
     """Return an agent that works in ``workspace`` and shows what it does through ``show(kind, **data)``.
 
     ``ask(question)`` returns what the person answers; without it nobody can be asked.
     ``own_folder`` is where copies for the person go that belong to no project; without it, in the workspace.
+    ``settings`` are what the person and the folder want; the first prompt waits ``patience`` seconds for MCP servers.
+    Raises ValueError for settings that cannot hold here. When the agent has done its work: ``agent.exits.close()``.
     """
     agent = Agent(model, workspace, show)
+    for name in ("max_turns", "max_tokens", "max_forced"):
+        setattr(agent, name, settings.limits.get(name, getattr(agent, name)))
     shell.install(agent)
     files.install(agent)
     search.install(agent)
@@ -53,10 +71,12 @@ def build(
     store = todo.TodoStore()
     todo.install(agent, store=store)
     plan = plan_mode.install(agent, store=store, ask=ask)
+    if settings.sandbox:
+        sandbox.install(agent, read_only=lambda: plan.active)
     pilot = autopilot.install(agent, store=store, plan=plan)
     manuals = skills.install(agent)
     system = prompt.install(agent)
-    compactor = compaction.install(agent)
+    compactor = compaction.install(agent, window=settings.limits.get("context_window"))
     agent.keepers["Active Tasks"] = lambda: "\n".join(
         todo.row(item) for item in store.items() if item.status in todo.OPEN
     )
@@ -64,8 +84,12 @@ def build(
     agent.keepers["Skills loaded"] = lambda: "\n".join(f"- {name}: load again if needed" for name in manuals.loaded)
     agent.on(PostCompact, lambda event: (pilot.forget(), manuals.rebuild(), system.rebuild()))
     recovery.install(agent, compact=compactor.compact, fallback=model.fallback)
-    subagents.install(agent, build_child=build_child, desk=questions.install(agent), plan=plan)
+    meter = usage.install(agent)
+    if settings.memory:
+        memory.install(agent, add_fact=system.add_fact)
+    helpers = subagents.install(agent, build_child=build_child, desk=questions.install(agent), plan=plan)
     agent.session = session.install(agent)
+    agent.exits.callback(agent.session.close)
 
     def begin_anew(event: SessionStart) -> None:
         """Another conversation stands in the history: what was computed from the old one is computed anew."""
@@ -82,7 +106,22 @@ def build(
     log = agent.session
     catch_up.install(agent, look=plans.look, earlier_session=log.earlier, this_session=log.records)
     todo_copy.install(agent, folder=own_folder or agent.workspace / ".harness" / "todos", session=lambda: log.id)
-    tasks.install(agent)
+    board = tasks.install(agent)
+    settings.check_rules(agent.tools)  # all tools are there that a rule can name
+    agent.permissions.rules = permissions.Permissions(settings.rules, ask, agent.tools).rules
+    servers = mcp_tools.install(agent, servers=settings.mcp_servers, environment=os.environ, wait_seconds=patience)
+    agent.exits.callback(servers.close)
+    lists = {
+        "tasks": ("the tasks of this folder, of all workers", lambda: tasks.table(board.store.look(), board.name_of(agent))),
+        "agents": ("the kinds of subagents of this folder", lambda: "\n".join(f"  {each.name}: {each.description}" for each in helpers.types.values()) or NO_KINDS),
+    }
+    agent.desk = commands.install(
+        agent, store=store, plan=plan, system=system, room=compactor, meter=meter, lists=lists, prices={}
+    )
+    programs = command_hooks.install(
+        agent, hooks=settings.hooks, session_id=lambda: log.id, mode=lambda: "plan" if plan.active else "default"
+    )
+    agent.exits.callback(programs.programs.stop)
     return agent
 
 
@@ -96,4 +135,5 @@ def build_child(parent: Agent) -> Agent:
     skills.install(child)
     prompt.install(child)
     recovery.install(child, fallback=child.model.fallback)
+    child.on(AfterModel, parent.desk.meter.count)
     return subagents.share(parent, child)

@@ -36,6 +36,10 @@ nowhere else; they reach no network, and what they leave running in the backgrou
 for that, look for no way around it: say what a person would have to do."""
 
 
+class NoWall(ValueError):
+    """Why no wall can be built, and what to do."""
+
+
 def available() -> str:
     """Return "" if commands can be walled in on this machine, else one sentence that says why not and what to do.
 
@@ -68,10 +72,10 @@ def install(
     """Run every command of ``agent``, and of whoever shares its guards, behind a wall.
 
     While ``read_only()`` is true, the workspace cannot be written either; the files and folders named in ``protected``
-    never. Raises ValueError with the cure where no wall can be built: nobody shall believe that there is one.
+    never. Raises NoWall with the cure where no wall can be built: nobody shall believe that there is one.
     """
     if trouble := available():
-        raise ValueError(trouble)
+        raise NoWall(trouble)
     program = shutil.which(PROGRAM)
 
     def wrap(argv: Sequence[str], workspace: Path) -> list[str]:

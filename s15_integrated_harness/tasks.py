@@ -90,7 +90,7 @@ def install(
     lock_seconds: float = LOCK_SECONDS,
     clock: Callable[[], float] = time.time,
     section: str = SECTION,
-) -> None:
+) -> TaskDesk:
     """Give ``agent`` six tools for the tasks in ``folder`` of its workspace, and a section about them.
 
     ``owner`` is the name under which it claims; without one it gets a name that nobody else has. ``clock`` returns
@@ -111,6 +111,7 @@ def install(
     add_tool(agent, Tool("task_claim", CLAIM, takes({"id": ID}), desk.task_claim))
     add_tool(agent, Tool("task_complete", COMPLETE, takes({"id": ID}, "id"), desk.task_complete))
     agent.add_section("tasks", section)
+    return desk
 
 
 def takes(properties: dict, *required: str) -> dict:
