@@ -85,8 +85,7 @@ def build(
     agent.on(PostCompact, lambda event: (pilot.forget(), manuals.rebuild(), system.rebuild()))
     recovery.install(agent, compact=compactor.compact, fallback=model.fallback)
     meter = usage.install(agent)
-    if settings.memory:
-        memory.install(agent, add_fact=system.add_fact)
+    memories = memory.install(agent, add_fact=system.add_fact) if settings.memory else None
     helpers = subagents.install(agent, build_child=build_child, desk=questions.install(agent), plan=plan)
     agent.session = session.install(agent)
     agent.exits.callback(agent.session.close)
@@ -96,6 +95,8 @@ def build(
         if event.source != "startup":
             pilot.flying = False
             compactor.begin_anew()
+            if memories:
+                memories.seen.clear()
             manuals.rebuild()
             system.rebuild()
 

@@ -52,7 +52,8 @@ def their_input(name: str, arguments: dict[str, Any], workspace: Path) -> dict[s
     if name == "bash" and "timeout" in theirs:
         theirs["timeout"] *= 1000
     if name == "todo_write":
-        theirs["todos"] = [{**todo, "activeForm": todo["content"]} for todo in theirs["todos"]]
+        todos = theirs["todos"] if isinstance(theirs["todos"], list) else []  # models spell a list in many ways
+        theirs["todos"] = [{**todo, "activeForm": todo.get("content", "")} for todo in todos if isinstance(todo, dict)]
     return theirs
 
 

@@ -61,7 +61,7 @@ class TodoCopy:
             if target.is_relative_to(self.agent.workspace):
                 target = resolve(self.agent.workspace, str(target))
             target.parent.mkdir(parents=True, exist_ok=True)
-            replace(target, as_markdown(event.value["items"]).encode("utf-8"))
+            replace(target, as_markdown((event.value or {"items": []})["items"]).encode("utf-8"))
         except (OSError, ToolError, KeyError, TypeError, ValueError) as error:
             if not self.failed:
                 self.agent.show("notice", text=f"  [the todo list is not copied to {self.folder}: {error}]")

@@ -587,8 +587,8 @@ def test_the_sandbox_is_asked_for(program, monkeypatch):
     program.talks(LOOK)
     asked = []
 
-    def build(*arguments, sandbox):
-        asked.append(sandbox)
+    def build(*arguments, settings, **more):
+        asked.append(settings.sandbox)
         raise program.main.ModelError("no wall here")
 
     monkeypatch.setattr(program.main, "build", build)
