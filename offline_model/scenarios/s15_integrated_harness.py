@@ -73,9 +73,10 @@ SCENARIO = Scenario(
         Exchange(
             says="Can the notes app say how many notes are open?",
             steps=[
-                Step("I look.", calls=[Call("grep", pattern="case \\[", path="notes.py")]),
-                Step("No: it can add, list and mark as done."),
+                Step("I try.", calls=[Call("bash", command="python notes.py count")]),
+                Step("No: it can add, list and mark as done.", when="usage:"),
             ],
+            answers={"bash wants to run": "y"},
         ),
         Exchange(
             line="/plan Add a command `count` that does.",
