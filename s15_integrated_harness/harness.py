@@ -63,19 +63,28 @@ def build(
     agent = Agent(model, workspace, show)
     for name in ("max_turns", "max_tokens", "max_forced"):
         setattr(agent, name, settings.limits.get(name, getattr(agent, name)))
+
+    # Hands, and the rules for them.
     shell.install(agent)
     files.install(agent)
     search.install(agent)
     permissions.install(agent, ask=ask)
     syntax_check.install(agent)
+
+    # What is to be done, and when it may begin.
     store = todo.TodoStore()
     todo.install(agent, store=store)
     plan = plan_mode.install(agent, store=store, ask=ask)
     if settings.sandbox:
         sandbox.install(agent, read_only=lambda: plan.active)
     pilot = autopilot.install(agent, store=store, plan=plan)
+
+    # What the model knows.
     manuals = skills.install(agent)
     system = prompt.install(agent)
+    memories = memory.install(agent, add_fact=system.add_fact) if settings.memory else None
+
+    # What happens when there is no room, no answer, or too much for one.
     compactor = compaction.install(agent, window=settings.limits.get("context_window"))
     agent.keepers["Active Tasks"] = lambda: "\n".join(
         todo.row(item) for item in store.items() if item.status in todo.OPEN
@@ -85,8 +94,9 @@ def build(
     agent.on(PostCompact, lambda event: (pilot.forget(), manuals.rebuild(), system.rebuild()))
     recovery.install(agent, compact=compactor.compact, fallback=model.fallback)
     meter = usage.install(agent)
-    memories = memory.install(agent, add_fact=system.add_fact) if settings.memory else None
     helpers = subagents.install(agent, build_child=build_child, desk=questions.install(agent), plan=plan)
+
+    # What outlives the conversation.
     agent.session = session.install(agent)
     agent.exits.callback(agent.session.close)
 
@@ -108,17 +118,18 @@ def build(
     catch_up.install(agent, look=plans.look, earlier_session=log.earlier, this_session=log.records)
     todo_copy.install(agent, folder=own_folder or agent.workspace / ".harness" / "todos", session=lambda: log.id)
     board = tasks.install(agent)
+
+    # What the person and the folder bring along.
     settings.check_rules(agent.tools)  # all tools are there that a rule can name
     agent.permissions.rules = permissions.Permissions(settings.rules, ask, agent.tools).rules
     servers = mcp_tools.install(agent, servers=settings.mcp_servers, environment=os.environ, wait_seconds=patience)
     agent.exits.callback(servers.close)
+    kinds = "\n".join(f"  {each.name}: {each.description}" for each in helpers.types.values())
     lists = {
         "tasks": ("the tasks of this folder, of all workers", lambda: tasks.table(board.store.look(), board.name_of(agent))),
-        "agents": ("the kinds of subagents of this folder", lambda: "\n".join(f"  {each.name}: {each.description}" for each in helpers.types.values()) or NO_KINDS),
+        "agents": ("the kinds of subagents of this folder", lambda: kinds or NO_KINDS),
     }
-    agent.desk = commands.install(
-        agent, store=store, plan=plan, system=system, room=compactor, meter=meter, lists=lists, prices={}
-    )
+    agent.desk = commands.install(agent, store=store, plan=plan, system=system, room=compactor, meter=meter, lists=lists)
     programs = command_hooks.install(
         agent, hooks=settings.hooks, session_id=lambda: log.id, mode=lambda: "plan" if plan.active else "default"
     )

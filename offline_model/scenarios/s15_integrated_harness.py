@@ -74,7 +74,7 @@ SCENARIO = Scenario(
             says="Can the notes app say how many notes are open?",
             steps=[
                 Step("I try.", calls=[Call("bash", command="python notes.py count")]),
-                Step("No: it can add, list and mark as done.", when="usage:"),
+                Step("No: it can add, list and mark as done."),
             ],
             answers={"bash wants to run": "y"},
         ),
