@@ -72,7 +72,8 @@ def scripts(chapter, tmp_path):
 
 def told(chapter):
     """Return what hooks were told: the payloads that RECORD wrote."""
-    return [json.loads(line) for line in (chapter.workspace / "told.jsonl").read_text("utf-8").splitlines()]
+    path = chapter.workspace / "told.jsonl"
+    return [json.loads(line) for line in path.read_text("utf-8").splitlines()] if path.exists() else []
 
 
 def results(agent):
