@@ -46,6 +46,11 @@ def normalised(text: str) -> str:
     text = re.sub(r"(put together\b.*): [\d,]+ characters", r"\1: <n> characters", text)
     text = re.sub(r"(\bturns?,) [\d,]+ tokens", r"\1 <n> tokens", text)  # the workspace's path is in there
     text = re.sub(r"\([\d,]+ cached", "(<n> cached", text)
+    text = re.sub(r"^  \[[a-z]+\.+\]$", "  [<bar>]", text, flags=re.MULTILINE)  # of /context: the path is in all of it
+    text = re.sub(r"^(  [a-z.] .{34}) +[\d,]+ +\d+%$", r"\1 <n>  <p>%", text, flags=re.MULTILINE)
+    text = re.sub(r"about [\d,]+ of ([\d,]+ tokens), \d+%", r"about <n> of \1, <p>%", text)
+    text = re.sub(r"[\d,]+ tokens in, \d+% from", "<n> tokens in, <p>% from", text)
+    text = re.sub(r"[\d,]+ from the cache, [\d,]+ into the cache", "<n> from the cache, <n> into the cache", text)
     return re.sub(r"\bin \d+\.\d+s", "in <time>", text)
 
 

@@ -6,6 +6,8 @@ Chapters run as subprocesses, which takes time: so the first and the latest chap
 from __future__ import annotations
 
 import importlib
+import io
+import json
 import os
 import re
 import select
@@ -20,6 +22,7 @@ from types import SimpleNamespace
 import pytest
 from conftest import CHAPTERS
 from conftest import ROOT
+from conftest import chapters_with
 from conftest import talk
 from lessons import normalised
 from test_shell import LONG
@@ -392,6 +395,216 @@ def test_whoever_reads_the_output_may_leave(start, place):
     assert process.stderr.read() == b""
     assert process.wait(SOON) == 1
     assert os.listdir(place / "temporary") == []
+
+
+# For scripts: what is asked for by options, and what a program reads; in this process
+
+
+@pytest.fixture(params=chapters_with("output"))
+def program(request, serve, place, monkeypatch):
+    """Return ``program(*arguments, typed=b"")``: run main in the folder work. Gives status, stdout and stderr.
+
+    ``program.talks(*exchanges)`` gives it a server, ``program.main`` is its module.
+    """
+    main = importlib.import_module(f"{request.param}.__main__")
+    kept = {number: signal.getsignal(number) for number in {signal.SIGTERM, getattr(signal, "SIGHUP", signal.SIGTERM)}}
+    monkeypatch.chdir(place)
+
+    def program(*arguments, typed=b""):
+        monkeypatch.setattr(sys, "argv", [request.param, "--workdir", str(place / "work"), *arguments])
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(typed)))
+        for name in ("stdout", "stderr"):
+            stream = io.TextIOWrapper(io.BytesIO(), "cp1252", write_through=True, newline="\n")
+            monkeypatch.setattr(sys, name, stream)
+        try:
+            status = main.main()
+        except SystemExit as wrong:
+            status = wrong.code
+        out, err = (getattr(sys, name).buffer.getvalue().decode("cp1252") for name in ("stdout", "stderr"))
+        return status, out, err
+
+    def talks(*exchanges):
+        server, environment = serve(*exchanges)
+        for name, value in environment.items():
+            monkeypatch.setenv(name, value)
+        return server
+
+    program.talks, program.main = talks, main
+    yield program
+    for number, handler in kept.items():
+        signal.signal(number, handler)
+
+
+LOOK = talk("look", Step("I look.", calls=[Call("bash", command="pwd")]), Step("Seen: \u2603"))
+MORE = talk("more", Step("More."))
+
+
+def last(out):
+    """Return the last object of what a program reads."""
+    return json.loads(out.splitlines()[-1])
+
+
+def test_an_option_for_the_prompt(program):
+    program.talks(LOOK)
+    status, out, err = program("-p", "look")
+    assert (status, out) == (0, "Seen: ?\n") and "bash  pwd" in err
+
+
+def test_one_object_for_a_program(program):
+    server = program.talks(LOOK)
+    status, out, err = program("--output-format", "json", typed=b"look\n")
+    assert status == 0 and out.count("\n") == 1 and "bash  pwd" in err and "I look." in err
+    told = json.loads(out)
+    used = told.pop("usage")
+    assert re.fullmatch(r"\d{8}-\d{6}-\w+", told.pop("session_id"))
+    assert told == {
+        "type": "result",
+        "result": "Seen: \u2603",
+        "reason": "end_turn",
+        "detail": "",
+        "is_error": False,
+        "exit_status": 0,
+        "turns": 2,
+        "model": "offline-model",
+    }
+    assert used["output_tokens"] > 0 and used["cache_read_input_tokens"] > 0 and len(used) == 4
+    assert server.problems == []
+
+
+def test_an_object_for_each_thing_that_happens(program):
+    program.talks(LOOK)
+    status, out, _ = program("look", "--output-format", "stream-json")
+    assert status == 0 and out.isascii()
+    events = [json.loads(line) for line in out.splitlines()]
+    kinds = [event["type"] for event in events]
+    assert kinds[0] == "notice" and kinds[-1] == "result" and kinds.count("result") == 1
+    assert "".join(event["text"] for event in events if event["type"] == "text") == "I look.Seen: \u2603"
+    call, result = (next(event for event in events if event["type"] == kind) for kind in ("tool_call", "tool_result"))
+    assert call["call"]["input"] == {"command": "pwd"}
+    assert result["facts"]["exit_status"] == 0 and result["is_error"] is False and result["call"]["id"] == call["call"]["id"]
+
+
+def test_how_it_ended_is_told(program):
+    program.talks(LOOK)
+    status, out, err = program("look", "--max-turns", "1", "--output-format", "json")
+    told = last(out)
+    assert (status, told["exit_status"], told["is_error"], told["reason"], told["turns"]) == (1, 1, True, "max_turns", 1)
+    assert told["detail"] in err
+    assert program("look", "--max-turns", "1")[0] == 1
+
+
+def test_an_error_is_told_too(program):
+    program.talks(talk("go", Step("x", fault=Fault(400), extra=True)))
+    status, out, err = program("go", "--output-format", "json")
+    assert status == 1 and last(out)["reason"] == "error" and "400" in last(out)["detail"]
+
+
+def test_ctrl_c_is_told(program, monkeypatch):
+    def interrupted(*arguments):
+        raise KeyboardInterrupt
+
+    program.talks(LOOK)
+    monkeypatch.setattr(program.main, "run", interrupted)
+    status, out, _ = program("look", "--output-format", "json")
+    assert (status, last(out)["reason"], last(out)["exit_status"]) == (130, "interrupted", 130)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["look", "--resume", "no-such"], "There is no session 'no-such'"),
+        (["look", "--resume", "last"], "There is no earlier session"),
+        ([], "There is no prompt"),
+        (["look", "--workdir", "no-such-folder"], "is no folder"),
+        (["look", "--model", "two words"], "is no name of a model"),
+    ],
+)
+def test_what_cannot_begin_is_told(program, arguments, words):
+    server = program.talks(LOOK)
+    status, out, err = program(*arguments, "--output-format", "json")
+    assert status == 1 and words in err and words in last(out)["detail"]
+    assert last(out)["reason"] == "error" and last(out)["turns"] == 0 and out.count("\n") == 1
+    assert server.requests == []
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [["-p", " "], ["-p", "a", "b"], ["--max-turns", "0"], ["--max-turns", "x"], ["--output-format", "xml"], ["--permission-mode", "all"]],
+)
+def test_wrong_options_are_refused(program, arguments):
+    status, out, err = program(*arguments)
+    assert (status, out) == (2, "") and err.startswith("usage: ")
+
+
+def test_the_exit_statuses_are_told(program):
+    status, out, _ = program("--help")
+    assert status == 0
+    for each in ("0 the model", "1 it did not", "2 the options", "130 Ctrl-C"):
+        assert each in " ".join(out.split())
+
+
+def test_a_session_goes_on_and_a_copy_of_it(program):
+    server = program.talks(LOOK, MORE)
+    first = last(program("look", "--output-format", "json")[1])
+    second = last(program("more", "--resume", "last", "--output-format", "json")[1])
+    assert second["session_id"] == first["session_id"] and second["turns"] == 1
+    assert len(server.requests[-1].body["messages"]) == 5 and server.requests[-1].status == 200
+    copy = last(program("more", "--resume", first["session_id"], "--fork", "--output-format", "json")[1])
+    assert copy["session_id"] != first["session_id"] and len(server.requests[-1].body["messages"]) == 7
+    fresh = last(program("more", "--output-format", "json")[1])
+    assert fresh["session_id"] not in (first["session_id"], copy["session_id"])
+    assert len(server.requests[-1].body["messages"]) == 1
+
+
+def test_another_model(program):
+    server = program.talks(LOOK)
+    program("look", "--model", "claude-x")
+    assert server.requests[0].body["model"] == "claude-x"
+
+
+@pytest.mark.parametrize(("mode", "made"), [("default", []), ("deny-asks", []), ("plan", []), ("accept-edits", ["a.txt"])])
+def test_permission_modes(program, place, mode, made):
+    program.talks(
+        talk("go", Step(calls=[Call("write_file", path="a.txt", content="x\n"), Call("bash", command="touch canary")]), Step("Done."))
+    )
+    status, _, err = program("go", "--permission-mode", mode)
+    assert status == 0
+    assert [name for name in ("a.txt", "canary") if (place / "work" / name).exists()] == made
+    assert ("plan mode is on" in err) == (mode == "plan")
+
+
+def test_plan_mode_holds_in_a_session_that_comes_back(program, place):
+    edit = talk("edit", Step(calls=[Call("write_file", path="a.txt", content="x\n")]), Step("Done."))
+    program.talks(LOOK, edit)
+    assert program("look", "--permission-mode", "plan")[0] == 0
+    assert program("edit", "--continue", "--permission-mode", "accept-edits")[0] == 0  # the milder one of the two is no way out
+    assert not (place / "work" / "a.txt").exists()
+    assert program("edit", "--permission-mode", "accept-edits")[0] == 0
+    assert (place / "work" / "a.txt").exists()
+
+
+def test_the_sandbox_is_asked_for(program, monkeypatch):
+    program.talks(LOOK)
+    asked = []
+
+    def build(*arguments, settings, **more):
+        asked.append(settings.sandbox)
+        raise program.main.ModelError("no wall here")
+
+    monkeypatch.setattr(program.main, "build", build)
+    assert program("look", "--sandbox")[0] == 1
+    assert program("look")[0] == 1
+    assert asked == [True, False]
+
+
+def test_ctrl_c_in_a_command_does_not_end_the_session(program, capsys):
+    main = program.main
+
+    def interrupted(rest):
+        raise KeyboardInterrupt
+
+    agent = SimpleNamespace(queue=deque(), commands={"slow": ("", interrupted)})
+    assert main.step(agent, main.Terminal(), "/slow").reason == "interrupted"
 
 
 # On a terminal

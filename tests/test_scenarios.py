@@ -55,8 +55,8 @@ def test_the_script_is_played_to_its_end(played):
 
 
 # How many requests of a lesson go on from no other one: those after a compaction, after a change of the tool list or of
-# the model, and the first one of each subagent.
-ANEW = {"s06_plan_mode": 1, "s09_context_compaction": 3, "s10_error_recovery": 1, "s11_subagents": 5}
+# the model, after /clear, and the first one of each subagent.
+ANEW = {"s06_plan_mode": 1, "s09_context_compaction": 3, "s10_error_recovery": 1, "s11_subagents": 5, "s15_integrated_harness": 2}
 LOOKBACK = 20  # content blocks: so far before its breakpoint the API looks for what is cached
 
 
