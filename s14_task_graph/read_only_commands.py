@@ -105,7 +105,8 @@ GIT = {
     "config": Use("lz", long="--get --get-all --get-regexp --list --show-origin --show-scope --global --local --system "
                   "--name-only", needed="--get --get-all --get-regexp --list -l"),
 }  # fmt: skip
-PATTERN = r"(?:[^/\\\n\[]|\\.|\[[^\]/\\\n]+\])*"  # of sed, between slashes
+# Of sed, between slashes. In brackets a first `]` and a `[` do not end what they seem to end, so neither may stand there.
+PATTERN = r"(?:[^/\\\n\[]|\\.|\[(?!\^?\])[^\]\[/\\\n]+\])*"
 ADDRESS = rf"(?:\d+|\$|/{PATTERN}/)"
 SED_COMMAND = rf"(?:{ADDRESS}(?:,(?:{ADDRESS}|\+\d+))?)?\ *!?(?:[pdq=]|s/{PATTERN}/{PATTERN}/[gpI0-9]*)"
 SED_SCRIPT = re.compile(rf"\s*{SED_COMMAND}(?:\s*[;\n]\s*{SED_COMMAND})*[\s;]*")

@@ -235,6 +235,9 @@ sed -n '1p;w canary' notes.txt
 sed -e p notes.txt
 sed -f notes.txt
 sed 's/[/]/w/w canary' notes.txt
+sed -n 's/[^]/a/;/]/p;/e;e touch canary #/p' notes.txt
+sed -n 's/[[:alpha:]/]/p;/w ./p' notes.txt
+sed -n 's/[]/a/;/]/p;/w canary' notes.txt
 sed p *
 sed -n p -i canary
 sed $X notes.txt
