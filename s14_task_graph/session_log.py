@@ -32,6 +32,8 @@ from typing import Callable
 from typing import Iterable
 from typing import Iterator
 
+from .file_lock import try_lock
+
 VERSION = 1  # of the format; types may be added without a new one
 MAX_LINE = 64_000_000  # bytes of a record: several times the longest conversation that fits into a model
 ID = re.compile(r"[a-zA-Z0-9][a-zA-Z0-9_-]{0,63}")
@@ -81,7 +83,7 @@ class Log:
         try:
             if not stat.S_ISREG(os.fstat(self.file).st_mode):
                 raise OSError(f"{path.name} is no file")
-            if not lock_file(self.file):
+            if not try_lock(self.file, LOCKED_BYTE):
                 raise SessionError("busy", BUSY.format(path.stem))
             size = os.fstat(self.file).st_size
             self.is_torn = size > 0 and not ends_a_line(self.file, size)
@@ -211,23 +213,3 @@ def ends_a_line(file: int, size: int) -> bool:
     """Whether the last byte ends a line: if not, the program died while it wrote it."""
     os.lseek(file, size - 1, os.SEEK_SET)
     return os.read(file, 1) == b"\n"
-
-
-def lock_file(file: int) -> bool:
-    """Take the lock on an open file. Returns False if another has it; it is let go when the file is closed."""
-    try:
-        import fcntl
-    except ImportError:
-        import msvcrt
-
-        os.lseek(file, LOCKED_BYTE, os.SEEK_SET)
-        try:
-            msvcrt.locking(file, msvcrt.LK_NBLCK, 1)
-        except OSError:
-            return False
-        return True
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True

@@ -23,9 +23,9 @@ from contextlib import suppress
 from dataclasses import dataclass
 from dataclasses import field
 from pathlib import Path
-from typing import BinaryIO
 from typing import Iterator
 
+from .file_lock import locked
 from .paths import replace
 from .paths import resolve
 from .skill_files import Fault
@@ -45,7 +45,6 @@ DESCRIPTION_CHARS = 200  # one line of the index
 FILE_BYTES = TEXT_BYTES + 2_000  # with its front matter
 MAX_FILES = 500  # looked at before every request; more facts than that nobody keeps right
 LOCK_SECONDS = 5.0  # it is held for some milliseconds
-POLL = 0.01  # seconds between two looks at the lock
 
 NAME_RULE = "a name is up to 64 lower-case letters and digits, in words joined by -, such as build-command"
 GONE = "The memory {} is gone, somebody has forgotten it: write it anew only if it still holds."
@@ -154,7 +153,7 @@ class MemoryFiles:
             place.mkdir(parents=True, exist_ok=True)
             with suppress(FileExistsError), open(place / ".gitignore", "x", encoding="utf-8") as file:
                 file.write("*\n")  # some are about a person: nobody publishes them by accident
-            with open(place / ".lock", "ab") as file, held(file):
+            with locked(place / ".lock", LOCK_SECONDS):
                 yield place
         except OSError as error:
             why = error.strerror or error
@@ -213,30 +212,3 @@ def need_name(name: str) -> str:
     if not is_name(name):
         raise ToolError(f"{name[:80]!r} cannot be the name of a memory: {NAME_RULE}.")
     return name
-
-
-@contextmanager
-def held(file: BinaryIO) -> Iterator[None]:
-    """Hold the system's lock on ``file``; it ends with the process. Raises OSError when it takes too long to get."""
-    end = time.monotonic() + LOCK_SECONDS
-    while not try_lock(file):
-        if time.monotonic() > end:
-            raise OSError(f"others were changing them for {LOCK_SECONDS:g} seconds")
-        time.sleep(POLL)
-    yield
-
-
-def try_lock(file: BinaryIO) -> bool:
-    try:
-        if os.name == "nt":
-            import msvcrt
-
-            file.seek(0)
-            msvcrt.locking(file.fileno(), msvcrt.LK_NBLCK, 1)
-        else:
-            import fcntl
-
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        return False
-    return True

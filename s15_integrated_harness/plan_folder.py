@@ -8,19 +8,18 @@ drift apart: then the model is shown one plan and held to another.
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import json
 import os
 import re
-import time
 from dataclasses import asdict
 from dataclasses import dataclass
 from dataclasses import fields
 from pathlib import Path
 from typing import Callable
-from typing import Iterator
+from typing import ContextManager
 
+from .file_lock import locked
 from .paths import need_file
 from .paths import replace
 from .paths import resolve
@@ -35,7 +34,7 @@ ROOT = "."  # the name of a plan whose files lie in the workspace itself
 NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]*")
 MAX_BYTES = 256_000  # of a plan that is looked at: a plan is some kilobytes, and it is read at every tool call
 LISTED = 8  # plans named where there are several
-RETRY = 0.05  # seconds between two tries for the lock on Windows, whose own waiting gives up after ten
+PATIENCE = 30.0  # seconds to wait for the lock of a plan: many may write at once, each for some milliseconds
 
 MANY = "There are several plans ({}), and none was chosen: nothing is guessed. Choose with /planfiles use NAME."
 GONE = "The plan {!r} of this session is not there any more: choose another with /planfiles use NAME."
@@ -202,36 +201,12 @@ def load_state(folder: Path) -> State:
 
 def update_state(folder: Path, change: Callable[[State], State]) -> State:
     """Replace the state by ``change(state)``, one after the other however many do so. Raises OSError."""
-    with locked(folder):
+    with lock_of(folder):
         state = change(load_state(folder))
         replace(own(folder, STATE), json.dumps(asdict(state)).encode("utf-8"))
     return state
 
 
-@contextlib.contextmanager
-def locked(folder: Path) -> Iterator[None]:
-    """Hold the lock of a plan, against other threads and other processes; it goes with the process. Raises OSError.
-
-    The file of the lock stays. Whoever deletes it lets the next one lock another file, beside those who wait for this.
-    """
-    with open(own(folder, LOCK), "ab") as file:
-        if os.name == "nt":
-            import msvcrt
-
-            while True:
-                try:
-                    file.seek(0)
-                    msvcrt.locking(file.fileno(), msvcrt.LK_NBLCK, 1)
-                    break
-                except OSError:
-                    time.sleep(RETRY)
-            try:
-                yield
-            finally:
-                file.seek(0)
-                msvcrt.locking(file.fileno(), msvcrt.LK_UNLCK, 1)
-        else:
-            import fcntl
-
-            fcntl.flock(file, fcntl.LOCK_EX)
-            yield  # closing the file lets go
+def lock_of(folder: Path) -> ContextManager[None]:
+    """Return the lock of a plan, to be held while something beside it is changed. Raises OSError."""
+    return locked(own(folder, LOCK), PATIENCE)

@@ -25,7 +25,7 @@ from .plan_folder import LEDGER
 from .plan_folder import PLAN
 from .plan_folder import Plan
 from .plan_folder import is_plan_file
-from .plan_folder import locked
+from .plan_folder import lock_of
 from .plan_folder import own
 from .plan_folder import shown
 from .plan_folder import update_state
@@ -139,7 +139,7 @@ def append(folder: Path, entry: dict[str, Any]) -> None:
     """
     now = datetime.now(timezone.utc).isoformat(timespec="seconds")
     line = json.dumps({"time": now, **entry}).encode("ascii") + b"\n"
-    with locked(folder), open(own(folder, LEDGER), "a+b", buffering=0) as file:
+    with lock_of(folder), open(own(folder, LEDGER), "a+b", buffering=0) as file:
         if file.seek(0, os.SEEK_END):
             file.seek(-1, os.SEEK_END)
             line = line if file.read(1) == b"\n" else b"\n" + line

@@ -20,11 +20,11 @@ from dataclasses import dataclass
 from dataclasses import replace as changed
 from pathlib import Path
 from typing import Any
-from typing import BinaryIO
 from typing import Callable
 from typing import Iterator
 from typing import TypeVar
 
+from .file_lock import locked
 from .paths import replace
 from .paths import resolve
 from .task_graph import STATUSES
@@ -38,10 +38,9 @@ OWNER = re.compile(r"[\w.@-]{1,64}")  # one word, so that it can be told from th
 MAX_BYTES = 200_000  # of a file: what is written here stays below, whatever stands in it
 LATEST = 1e11  # seconds since 1970: the year 5138; no claim holds so long
 PAUSES = (0.01, 0.05, 0.2)  # seconds; on Windows a file that somebody is reading cannot be replaced just then
-POLL = 0.005  # seconds between two looks at the lock; it is held for some milliseconds
 
 UNREACHABLE = "The tasks cannot be read or written ({}). Nothing was changed: tell the person if it stays so."
-BUSY = "The tasks were being changed by others for {:g} seconds. Nothing was changed: try again."
+BUSY = "The tasks are being changed by others ({}). Nothing was changed: try again."
 LINK = "{} is a link, and tasks are not followed through links: tell the person."
 
 Answer = TypeVar("Answer")
@@ -72,6 +71,8 @@ class TaskStore:
             place.mkdir(parents=True, exist_ok=True)
             with suppress(FileExistsError), open(place / ".gitignore", "x", encoding="utf-8") as file:
                 file.write("*\n")
+            if (place / ".lock").is_symlink():
+                raise ToolError(LINK.format(".lock"))
             with locked(place / ".lock", self.lock_seconds):
                 yield self.board(place), lambda task: write(place, task)
 
@@ -150,52 +151,6 @@ def write(place: Path, task: Task) -> None:
     patiently(lambda: replace(place / f"{task.id}.json", data))
 
 
-@contextmanager
-def locked(path: Path, seconds: float) -> Iterator[None]:
-    """Hold the lock file ``path``. Raises ToolError if others hold it for ``seconds``."""
-    if path.is_symlink():
-        raise ToolError(LINK.format(path.name))
-    with open(path, "a+b") as file:
-        until = time.monotonic() + seconds
-        while not lock(file):
-            if time.monotonic() > until:
-                raise ToolError(BUSY.format(seconds))
-            time.sleep(POLL)
-        try:
-            yield
-        finally:
-            unlock(file)
-
-
-def lock(file: BinaryIO) -> bool:
-    """Try to take the system's lock on ``file``. Returns whether that worked. Raises OSError where there are no locks."""
-    try:
-        import fcntl
-    except ImportError:
-        import msvcrt
-
-        file.seek(0)
-        try:
-            msvcrt.locking(file.fileno(), msvcrt.LK_NBLCK, 1)
-        except OSError:
-            return False
-        return True
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
-
-
-def unlock(file: BinaryIO) -> None:
-    """Give the lock back. On POSIX closing does that; Windows wants to be told."""
-    with suppress(ImportError):
-        import msvcrt
-
-        file.seek(0)
-        msvcrt.locking(file.fileno(), msvcrt.LK_UNLCK, 1)
-
-
 def patiently(act: Callable[[], Answer]) -> Answer:
     """Return what ``act`` returns, and try again where somebody has the file open just now."""
     for pause in PAUSES:
@@ -211,5 +166,7 @@ def told() -> Iterator[None]:
     """Turn what the disk refuses into words for the model."""
     try:
         yield
+    except TimeoutError as error:
+        raise ToolError(BUSY.format(error)) from None
     except OSError as error:
         raise ToolError(UNREACHABLE.format(one_line(error.strerror or str(error)))) from None

@@ -99,7 +99,7 @@ def hold(path: str) -> None:
 
 
 def shout(path: str, name: str, count: str) -> None:
-    load("session_log").lock_file = lambda file: True
+    load("session_log").try_lock = lambda file, at: True
     log = load("session_log").Log(Path(path))
     for number in range(int(count)):
         log.append("state", name=f"{name}-{number}", value="x" * 20_000)

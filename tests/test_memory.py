@@ -384,8 +384,8 @@ def test_sessions_at_the_same_time_lose_nothing(desk):
 def test_who_waits_too_long_is_told(desk, monkeypatch):
     desk.write()
     monkeypatch.setattr(desk.files, "LOCK_SECONDS", 0.05)
-    with open(desk.folder / ".lock", "ab") as file, desk.files.held(file):
-        assert "others were changing them" in desk.refused("write", name="x", type="user", description="x", text="x")
+    with desk.files.locked(desk.folder / ".lock", 1):
+        assert "others have had the lock" in desk.refused("write", name="x", type="user", description="x", text="x")
     desk.write("x")
 
 

@@ -338,8 +338,8 @@ def test_the_lock_goes_with_whoever_held_it(load, tmp_path):
     chapter = Path(load("plan_folder").__file__).parent
     code = (
         f"import sys, os; sys.path.insert(0, {str(chapter.parent)!r}); from pathlib import Path\n"
-        f"from {chapter.name}.plan_folder import locked\n"
-        f"with locked(Path({str(tmp_path)!r})): os._exit(0)\n"
+        f"from {chapter.name}.plan_folder import lock_of\n"
+        f"with lock_of(Path({str(tmp_path)!r})): os._exit(0)\n"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False, timeout=30).returncode == 0
     load("plan_gate").append(tmp_path, {"event": "write"})
@@ -354,33 +354,9 @@ def test_an_error_inside_lets_the_lock_go(load, tmp_path):
 
 
 def test_no_import_needs_one_system(load):
-    for name in ("plan_folder", "plan_gate", "plan_files", "catch_up"):
+    for name in ("file_lock", "plan_folder", "plan_gate", "plan_files", "catch_up"):
         text = Path(load(name).__file__).read_text("utf-8")
         assert "\nimport fcntl" not in text and "\nimport msvcrt" not in text
-
-
-class FakeMsvcrt:
-    """The lock of Windows, as far as it is used: one byte of a file, refused while another holds it."""
-
-    LK_NBLCK, LK_UNLCK, held = 2, 0, False
-
-    def __init__(self):
-        self.tries = []
-
-    def locking(self, number, mode, size):
-        self.tries.append((mode, size, os.lseek(number, 0, os.SEEK_CUR)))
-        if mode == self.LK_NBLCK and len(self.tries) < 3:
-            raise OSError("held")
-
-
-def test_on_windows_it_waits_for_the_byte_and_lets_it_go(load, tmp_path, monkeypatch):
-    folder, fake = load("plan_folder"), FakeMsvcrt()
-    monkeypatch.setitem(sys.modules, "msvcrt", fake)
-    monkeypatch.setattr(folder.os, "name", "nt")
-    monkeypatch.setattr(folder, "RETRY", 0)
-    with folder.locked(tmp_path):
-        assert fake.tries == [(2, 1, 0)] * 3
-    assert fake.tries[3:] == [(0, 1, 0)]
 
 
 # In a whole agent.

@@ -221,10 +221,10 @@ def test_even_two_who_ask_for_no_lock_tear_no_line_of_each_other(log, tmp_path):
 
 
 def test_where_no_lock_can_be_had_nothing_is_written(log, tmp_path, monkeypatch):
-    def no_locks(file):
+    def no_locks(file, at):
         raise OSError(errno.ENOLCK, "No locks available")
 
-    monkeypatch.setattr(log, "lock_file", no_locks)
+    monkeypatch.setattr(log, "try_lock", no_locks)
     with pytest.raises(OSError, match="No locks"):
         log.Log(tmp_path / "a.jsonl")
 

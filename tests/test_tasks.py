@@ -897,7 +897,7 @@ def test_one_at_a_time_and_nobody_waits_for_ever(load, worker):
     with store_of(load, worker).changing():
         start = time.monotonic()
         for name, more in (("task_create", {"subject": "B"}), ("task_claim", {}), ("task_update", {"id": 1, "subject": "x"})):
-            assert "being changed by others for 0.1 seconds" in hasty.refuse(name, **more)
+            assert "being changed by others (others have had the lock .lock for 0.1 seconds)" in hasty.refuse(name, **more)
         assert 0.3 <= time.monotonic() - start < 5
         assert hasty.rows()[0] == "#1 [ ] ready: A"  # who only looks does not wait
     hasty.call("task_claim")
