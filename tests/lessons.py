@@ -51,6 +51,7 @@ def normalised(text: str) -> str:
     text = re.sub(r"about [\d,]+ of ([\d,]+ tokens), \d+%", r"about <n> of \1, <p>%", text)
     text = re.sub(r"[\d,]+ tokens in, \d+% from", "<n> tokens in, <p>% from", text)
     text = re.sub(r"[\d,]+ from the cache, [\d,]+ into the cache", "<n> from the cache, <n> into the cache", text)
+    text = re.sub(r"tokens: [\d,]+ in, ", "tokens: <n> in, ", text)  # what an evaluator read, tracebacks included
     return re.sub(r"\bin \d+\.\d+s", "in <time>", text)
 
 

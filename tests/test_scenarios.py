@@ -68,7 +68,8 @@ def goes_on_from(earlier: dict, later: dict) -> bool:
 
 
 def test_each_request_reads_from_the_cache_what_the_one_before_left_there(played):
-    answered = [record for record in played.server.requests if record.status == 200]
+    """An evaluator's requests, without tools, are another talk: they share nothing with it, and have nothing to read."""
+    answered = [record for record in played.server.requests if record.status == 200 and record.body.get("tools")]
     assert len(answered) > 2
     anew = -1
     for number, later in enumerate(answered):

@@ -1,0 +1,140 @@
+"""One job: a command that runs beside the conversation, what it has printed so far, and how it ended.
+
+A command that is waited for ends with whoever waits for it. One that nobody waits for could go on for ever. So it has a
+limit of time, what is kept of its output has one too, and it is tied to this program: by a pipe whose other end only
+this program holds. When the program is gone, however it went, the pipe is closed, and a guard ends the whole group.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+import subprocess
+import threading
+from dataclasses import dataclass
+from typing import Protocol
+
+from .shell import LINGER
+from .shell import Output
+from .shell import Shell
+from .shell import check
+from .shell import end_tree
+from .shell import find_bash
+
+KEPT_HEAD = 10_000  # characters kept from the start of a job's output, as of any command
+KEPT_TAIL = 1_000_000  # and from its end: of eight jobs that is little memory, and more than anybody reads
+NAME = 60  # characters of a command where it stands for its job
+
+# The guard keeps nothing of the job open but the pipe, so that the end of its output is seen.
+GUARDED = "exec 9<&0 </dev/null; (read -r _ <&9; kill -9 0) >/dev/null 2>&1 & exec {} -c {} 9<&-"
+
+
+@dataclass(frozen=True)
+class Ended:
+    """How a job ended, in words that go on after its name; the exit status if there is one to trust."""
+
+    words: str
+    exit_status: int | None = None
+
+
+class Work(Protocol):
+    """What can go on beside the conversation: a command, or whatever else prints and ends."""
+
+    output: Output
+
+    def wait(self) -> Ended:
+        """Return when it has ended, and how. Called once, in a thread of its own."""
+
+    def stop(self) -> None:
+        """End it, from any thread; ``wait`` returns then. Of what has ended nothing is left to do."""
+
+
+@dataclass(eq=False)
+class Job:
+    """A job of the table, and who knows what of it. ``ended`` is None while it runs."""
+
+    id: str
+    command: str
+    work: Work | None  # None: it was another program's
+    ended: Ended | None = None
+    was_told: bool = False  # the model was told of the end
+    was_called: bool = False  # there was a run to tell it, or none is to be made
+    read: int = 0  # characters
+
+    @property
+    def output(self) -> Output:
+        return self.work.output if self.work else Output()
+
+    def __str__(self) -> str:
+        text = " ".join(self.command.split())
+        return f"{self.id} ({text if len(text) <= NAME else text[: NAME - 1] + '…'})"
+
+
+class Command:
+    """A command that has begun. It implements Work.
+
+    Raises OSError when there is no bash, or the command cannot be started. ``seconds`` is its limit of time.
+    """
+
+    def __init__(self, shell: Shell, command: str, seconds: float) -> None:
+        check(command)
+        self.shell = shell
+        self.seconds = seconds
+        self.output = Output(KEPT_HEAD, KEPT_TAIL)
+        self.was_stopped = threading.Event()
+        self.reader = threading.Thread(target=self.read, daemon=True)
+        self.process = shell.start(guarded(command), stdin=subprocess.PIPE)
+        self.reader.start()
+
+    def read(self) -> None:
+        self.output.read(self.process.stdout)
+
+    def wait(self) -> Ended:
+        """Return when the command has ended, and how. What it left running is ended too."""
+        is_late = False
+        try:
+            self.process.wait(self.seconds)
+        except subprocess.TimeoutExpired:
+            is_late = True
+            end_tree(self.process)
+            self.process.wait()
+        self.process.stdin.close()  # the guard sees it
+        self.reader.join(LINGER)
+        self.shell.running.discard(self.process)
+        if self.was_stopped.is_set():
+            return Ended("was stopped")
+        if is_late:
+            return Ended(f"was ended, since its time of {self.seconds} seconds was up")
+        return Ended(f"has ended with exit status {self.process.returncode}", self.process.returncode)
+
+    def stop(self) -> None:
+        if self.process.poll() is None:
+            self.was_stopped.set()
+            end_tree(self.process)
+
+
+def guarded(command: str) -> str:
+    """Return ``command`` with a guard beside it, which ends its process group as soon as its standard input is closed."""
+    if os.name == "nt":
+        return command  # there are no process groups to be ended; the program itself ends the tree when it leaves
+    return GUARDED.format(shlex.quote(find_bash()), shlex.quote(command))
+
+
+def piece(output: Output, offset: int, limit: int) -> tuple[str, int, int]:
+    """Return at most ``limit`` characters of ``output`` from ``offset`` on, the offset behind them, and that of the end.
+
+    Offsets count all that was ever printed. Where something was left out, a line says how much, and the piece goes on
+    behind the gap.
+    """
+    with output.lock:
+        head, tail, left_out = output.head, "".join(output.tail), output.left_out
+    after_gap = len(head) + left_out
+    end = after_gap + len(tail)
+    if left_out and offset < len(head):
+        text = head[offset : offset + limit]
+        return text, offset + len(text), end
+    if left_out and offset < after_gap:
+        text = tail[:limit]
+        return f"[{after_gap - offset} characters left out]\n{text}", after_gap + len(text), end
+    text = (head + tail)[max(0, offset - left_out) :][:limit]
+    return text, offset + len(text), end

@@ -1,0 +1,27 @@
+# must fail: tests/test_goal.py::test_error_keeps_the_goal_and_is_no_success
+def at_stop(self, event: Stop) -> None:
+    """The model wants to stop, and the others have said what they object: judge, and act on the result."""
+    if event.agent is not self.agent or event.reason != "end_turn" or self.agent.halt:
+        return
+    is_last = event.forced >= self.agent.max_forced
+    held = bool(event.objections) and not is_last
+    self.result, why = self.judge(is_last, held)
+    self.why = why or self.why
+    if self.result == "defer":
+        self.say(f"goal not judged, it stays: {why}" if why != HELD else f"goal kept for now: {why}")
+    elif self.result == "error":
+        text = f"The goal could not be judged ({why}). It stays, and your next message takes it up again."
+        if held:
+            self.say(text)
+        else:
+            self.say(text)
+    elif self.result == "achieved":
+        self.end("achieved", why)
+    elif self.result == "failed":
+        self.end("failed", why)
+        self.agent.halt = f"The goal is given up, since it cannot be met: {why}"
+    elif self.result in ("block", "limit"):
+        # What others wrote stands in quotes and on one line: it cannot go on as somebody else.
+        event.objections.append(OBJECTION.format(as_json(named(self.condition)), as_json(why)))
+    if self.result == "limit":
+        self.say(f"goal not met ({self.costs()}): it stays, and your next message takes it up again")
