@@ -39,7 +39,7 @@ HEADS = {
     "completed": "completed: {}.",
     "max_turns": "max_turns: {}. NOT finished: it was stopped at its cap.",
     "error": "error: {}. NOT finished: {}",
-    "interrupted": "interrupted: {}. NOT finished: the person stopped it. A call that was running may still take effect.",
+    "interrupted": "interrupted: {}. NOT finished: it was stopped. A call that was running may still take effect.",
 }
 ENDED = "Ended: the person interrupted the agent that gave you this job."
 

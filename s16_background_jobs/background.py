@@ -78,7 +78,7 @@ def install(
 
 @dataclass
 class JobEnd(Event):
-    """The model is told by a note how a job has ended. (An end that it reads with job_output is a PostToolUse.)
+    """The model is told by a note how a command has ended. (An end that it reads with job_output is a PostToolUse.)
 
     ``exit_status`` is None where there is none to trust; ``output`` is the end of what the job has printed.
     """
@@ -101,11 +101,11 @@ class Jobs:
     in_run: bool = False  # a request is still to come that can tell the news
     lock: Any = field(default_factory=threading.RLock)
 
-    def add(self, command: str, work: Work) -> Job:
+    def add(self, command: str, work: Work, title: str = "") -> Job:
         """Watch over ``work``, which has begun: its end will be told. Whoever begins it looks at the limit before."""
         with self.lock:
             self.number += 1
-            job = Job(f"job_{self.number}", command, work)
+            job = Job(f"job_{self.number}", command, work, title=title)
             self.jobs[job.id] = job
             for old in [each for each in self.jobs.values() if each.ended and each.was_told][: -self.max_ended]:
                 del self.jobs[old.id]
@@ -148,7 +148,8 @@ class Jobs:
             self.agent.show("notice", text=f"  [{job} {job.ended.words}: the model is told]")
             self.agent.history.note(KIND, told(job), order=ORDER)
             job.was_told = True
-            self.agent.fire(JobEnd(self.agent, job.command, job.ended.exit_status, end_of(job)[0]))
+            if job.command:
+                self.agent.fire(JobEnd(self.agent, job.command, job.ended.exit_status, end_of(job)[0]))
         if news:
             with self.lock:
                 while CALL in self.agent.queue:
@@ -186,6 +187,12 @@ class Jobs:
             time.sleep(job_tools.POLL)
         return job.ended
 
+    def close(self) -> None:
+        """The program ends, and with it all that runs."""
+        for job in self.running():
+            job.work.stop()
+        self.agent.shell.stop()
+
     def running(self) -> list[Job]:
         """Return the jobs that have not ended."""
         with self.lock:
@@ -221,7 +228,8 @@ class Jobs:
     def keep(self) -> None:
         """Announce what a later process has to know: which jobs the model believes to be running."""
         with self.lock:
-            open_jobs = [{"id": job.id, "command": job.command} for job in self.jobs.values() if not job.was_told]
+            not_told = [job for job in self.jobs.values() if not job.was_told]
+            open_jobs = [{"id": job.id, "command": job.command, "title": job.title} for job in not_told]
             value = {"number": self.number, "open": open_jobs}
         self.agent.changed("jobs", value)
 
@@ -231,7 +239,7 @@ class Jobs:
             before, self.jobs = self.jobs, {}
             self.number = value["number"] if value else 0
             for each in value["open"] if value else []:  # it waits for the person, as all does after a resume
-                self.jobs[each["id"]] = Job(each["id"], each["command"], None, LOST, was_called=True)
+                self.jobs[each["id"]] = Job(each["id"], each["command"], None, LOST, was_called=True, title=each.get("title", ""))
         for job in before.values():
             if not job.ended:
                 job.work.stop()
@@ -248,6 +256,7 @@ def told(job: Job) -> str:
 
 
 def end_of(job: Job) -> tuple[str, int]:
-    """Return the last NEWS characters of what ``job`` has printed, and how many there are in all."""
+    """Return the end of what ``job`` has printed, as much as is told of it, and how many characters there are in all."""
+    limit = NEWS if job.work is None or job.work.news is None else job.work.news
     end = piece(job.output, 0, 0)[2]
-    return piece(job.output, max(0, end - NEWS), NEWS)[0], end
+    return piece(job.output, max(0, end - limit), limit)[0], end

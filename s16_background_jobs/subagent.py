@@ -39,7 +39,7 @@ HEADS = {
     "completed": "completed: {}.",
     "max_turns": "max_turns: {}. NOT finished: it was stopped at its cap.",
     "error": "error: {}. NOT finished: {}",
-    "interrupted": "interrupted: {}. NOT finished: the person stopped it. A call that was running may still take effect.",
+    "interrupted": "interrupted: {}. NOT finished: it was stopped. A call that was running may still take effect.",
 }
 ENDED = "Ended: the person interrupted the agent that gave you this job."
 
@@ -65,6 +65,7 @@ class Subagent(Job):
     stopped: threading.Event = field(default_factory=threading.Event)
     ended: threading.Event = field(default_factory=threading.Event)
     reported: bool = False
+    in_background: bool = False  # nobody waits for it: it outlives the run
 
     def begin(self, prompt: str) -> None:
         """Start to work, in a thread that does not keep the program from ending."""

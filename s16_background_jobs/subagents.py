@@ -10,6 +10,7 @@ that of a fork in Claude Code.
 
 from __future__ import annotations
 
+from copy import copy
 from dataclasses import dataclass
 from dataclasses import field
 from dataclasses import replace
@@ -123,7 +124,9 @@ class Subagents:
     request: dict[str, Any] = field(default_factory=dict)  # the agent's last one, without the messages
     begun: list[Subagent] = field(default_factory=list)
 
-    def task(self, agent: Agent, /, description: str, prompt: str, fork: bool = False, **chosen: str) -> Subagent:
+    def task(
+        self, agent: Agent, /, description: str, prompt: str, fork: bool = False, in_background: bool = False, **chosen: str
+    ) -> Subagent:
         """The tool: begin a job at a side desk. ``chosen`` may hold ``agent``, the name of a kind. Raises ToolError."""
         kind = self.types.get(chosen.get("agent", ""))
         if not prompt.strip():
@@ -142,6 +145,10 @@ class Subagents:
             self.furnish(child, kind)
         name = one_line(description)[:NAME_CHARS]
         subagent = Subagent(agent, child, name, self.desk, self.is_offered, self.request if fork else {}, beside=beside)
+        if in_background:  # the rules are its parent's, also those to come; only that nobody is there to be asked
+            subagent.in_background = True
+            child.permissions = copy(child.permissions)
+            child.permissions.ask = None
         for other in beside:
             other.beside.append(subagent)
         self.begun = [*beside, subagent]
@@ -189,7 +196,8 @@ class Subagents:
     def end_all(self, event: RunEnd) -> None:
         """The run is over, and so is whatever is still at work for it: Ctrl-C may have come twice."""
         for subagent in self.running():
-            subagent.report()
+            if not subagent.in_background:
+                subagent.report()
 
 
 def copy_conversation(parent: Agent, child: Agent) -> None:

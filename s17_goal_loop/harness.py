@@ -123,7 +123,7 @@ def build(
 
     # What goes on beside the conversation.
     jobs = background.install(agent)
-    agent.exits.callback(agent.shell.stop)
+    agent.exits.callback(jobs.close)
     agent.keepers["Background jobs"] = jobs.overview
 
     # What the person and the folder bring along.

@@ -41,6 +41,7 @@ class Work(Protocol):
     """What can go on beside the conversation: a command, or whatever else prints and ends."""
 
     output: Output
+    news: int | None  # characters of the end of the output that are told with its end; None: as many as of any
 
     def wait(self) -> Ended:
         """Return when it has ended, and how. Called once, in a thread of its own."""
@@ -54,19 +55,20 @@ class Job:
     """A job of the table, and who knows what of it. ``ended`` is None while it runs."""
 
     id: str
-    command: str
+    command: str  # "" if it is no command, and has a title
     work: Work | None  # None: it was another program's
     ended: Ended | None = None
     was_told: bool = False  # the model was told of the end
     was_called: bool = False  # there was a run to tell it, or none is to be made
     read: int = 0  # characters
+    title: str = ""
 
     @property
     def output(self) -> Output:
         return self.work.output if self.work else Output()
 
     def __str__(self) -> str:
-        text = " ".join(self.command.split())
+        text = " ".join((self.command or self.title).split())
         return f"{self.id} ({text if len(text) <= NAME else text[: NAME - 1] + '…'})"
 
 
@@ -75,6 +77,8 @@ class Command:
 
     Raises OSError when there is no bash, or the command cannot be started. ``seconds`` is its limit of time.
     """
+
+    news = None
 
     def __init__(self, shell: Shell, command: str, seconds: float) -> None:
         check(command)

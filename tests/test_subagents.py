@@ -22,6 +22,12 @@ from offline_model.script import Step
 SOON = 10  # seconds after which something that should happen has not
 
 
+def office_of(agent):
+    """The Subagents of ``agent``, also where its tool is one that can leave a subagent in the background."""
+    owner = agent.tools["task"].function.__self__
+    return owner if hasattr(owner, "begun") else owner.task_waited_for.function.__self__
+
+
 def task(description: str, prompt: str, **more) -> Call:
     return Call("task", description=description, prompt=prompt, **more)
 
@@ -160,7 +166,7 @@ def test_an_empty_job_is_an_error_at_once(chapter, prompt):
 def ended(chapter, *steps: Step, **policy) -> dict:
     """The result of a job that goes like this."""
     agent = chapter.agent(talk("Go.", Step(calls=[task("A", "Do.")]), Step("Done.")), job("Do.", *steps))
-    office = agent.tools["task"].function.__self__
+    office = office_of(agent)
     for name, value in policy.items():
         setattr(office, name, value)
     outcome = chapter.run(agent, "Go.")
@@ -355,10 +361,10 @@ def test_one_that_is_refused_or_wrong_does_not_keep_the_others_from_their_place(
 
 def test_there_is_a_bound_on_how_many_are_at_work(chapter):
     agent = chapter.agent(*pair(extra=[task("Three", "Do three.")]), job("Do three.", Step("Never.")))
-    agent.tools["task"].function.__self__.max_together = 2
+    office_of(agent).max_together = 2
     chapter.run(agent, "Go.")
     assert texts(agent)[2].startswith("2 subagents are at work") and len(agent.model.script.requests) == 4
-    assert agent.tools["task"].function.__self__.running() == []
+    assert office_of(agent).running() == []
 
 
 @pytest.mark.parametrize("policy", [{"max_turns": 0}, {"max_together": 0}])
@@ -606,7 +612,7 @@ def test_what_a_fork_says_is_its_own_and_not_its_parents(chapter):
         ),
         forked("Part.", Step("Mine.", calls=[LOOK]), Step("Never.")),
     )
-    agent.tools["task"].function.__self__.max_turns = 1
+    office_of(agent).max_turns = 1
     chapter.run(agent, "Go.")
     assert texts(agent)[-1].endswith("What it had so far:\nMine.") and "1 turn," in texts(agent)[-1]
 
@@ -721,7 +727,7 @@ def test_ctrl_c_ends_the_command_of_a_subagent_and_says_how_far_it_had_come(chap
     valid(agent)
     lines = texts(agent)[0].split("\n")
     assert re.fullmatch(
-        r"interrupted: “One”, 1 turn, [\d,]+ tokens\. NOT finished: the person stopped it\. A call .*", lines[0]
+        r"interrupted: “One”, 1 turn, [\d,]+ tokens\. NOT finished: it was stopped\. A call .*", lines[0]
     )
     assert lines[1:] == ["Files it wrote: half.", "Its last calls: write_file half; bash touch started; sleep 3; touch canary.", "What it had so far:", "Half is fine."]  # fmt: skip
     assert results(agent)[0]["is_error"]
@@ -734,7 +740,7 @@ def test_ctrl_c_ends_the_command_of_a_subagent_and_says_how_far_it_had_come(chap
 
 def test_one_that_had_finished_before_ctrl_c_has_finished(chapter, monkeypatch):
     agent = chapter.agent(*pair(first=[Step(calls=[Call("bash", command="touch started; sleep 3")])]))
-    office = agent.tools["task"].function.__self__
+    office = office_of(agent)
     press_ctrl_c_when(
         chapter, monkeypatch, lambda: (chapter.workspace / "started").exists() and office.begun[1].ended.is_set()
     )
@@ -750,7 +756,7 @@ def test_what_comes_late_is_dropped_and_begins_nothing_any_more(chapter, monkeyp
         talk("Go.", Step(calls=[task("A", "Do.")]), Step("Never.")),
         job("Do.", Step("Late.", calls=[write("canary"), Call("bash", command="touch canary")]), Step("Never.")),
     )
-    office = agent.tools["task"].function.__self__
+    office = office_of(agent)
     build = office.build_child
 
     def build_slow(parent):
@@ -814,7 +820,7 @@ def test_a_second_ctrl_c_while_the_first_is_dealt_with_leaves_nothing_running(ch
     assert chapter.run(agent, "Go.").reason == "interrupted"
     valid(agent)
     until(no_subagents_left)
-    assert not (chapter.workspace / "canary").exists() and agent.tools["task"].function.__self__.running() == []
+    assert not (chapter.workspace / "canary").exists() and office_of(agent).running() == []
 
 
 def test_a_real_signal_while_the_parent_waits(chapter):
