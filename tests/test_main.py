@@ -354,7 +354,22 @@ def test_an_unknown_command_names_those_there_are(at_work):
     assert outcome.detail.startswith("There is no command /sya: there are ") and "/say, /twice" in outcome.detail
 
 
-@pytest.mark.parametrize("line", ["/usr/bin/x is missing", "/Say x", "/ x", "/", "//say", "/say2"])
+@pytest.mark.parametrize("line", ["/SAY a b", "/Say\ta b", "/say\na b", "/say\u00a0a b", " /say \t a b\n"])
+def test_a_command_may_be_written_in_any_case_and_with_any_white_space(at_work, line):
+    outcome, ran, out, _ = at_work(line)
+    assert (outcome.reason, outcome.detail, ran, out) == ("end_turn", "", [], "said 'a b'\n")
+
+
+@pytest.mark.parametrize("typed", ["/say-x", "/say2", "/say:", "/say/x", "/SAY/x", "/", "/\u0455ay"])
+def test_what_is_no_command_and_looks_like_one_never_runs(at_work, typed):
+    # As a prompt "/plan-x" would be carried out without plan mode, and without a word.
+    for line in (typed, f"{typed} a b", f"{typed}\na b"):
+        outcome, ran, _, agent = at_work(line)
+        assert (outcome.reason, ran) == ("blocked", [])
+        assert outcome.detail.startswith(f"There is no command {typed}: there are ")
+
+
+@pytest.mark.parametrize("line", ["/usr/bin/x is missing", "/tmp/say x", "//say", "/* say */", "say/x", "a\n/say b", "1/say"])
 def test_what_only_begins_like_a_command_is_a_prompt(at_work, line):
     assert at_work(line, talk(line, Step("I see.")))[1] == [(line, "person")]
 
@@ -695,7 +710,7 @@ def test_enter_runs_the_suggestion_and_an_empty_line_does_nothing(start, place):
 def test_ways_to_leave(start, place):
     if not POSIX:
         return
-    keys = ["/exit\r", " exit \r", "quit\r", "q\r", CTRL_D, CTRL_C, "half a line" + CTRL_C]
+    keys = ["/exit\r", " Exit \r", "quit\r", "q\r", CTRL_D, CTRL_C, "half a line" + CTRL_C]
     terminals = [Terminal(start, (FIRST, LATEST)[number % 2]) for number in range(len(keys))]
     signals = {signal.SIGTERM: Terminal(start, FIRST), signal.SIGHUP: Terminal(start, LATEST)}
     (place / "work" / "mine").touch()

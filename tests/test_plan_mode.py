@@ -569,6 +569,12 @@ def test_P19_the_command(desk):
     assert "/plan off" in desk.agent.commands["plan"][0]
 
 
+@pytest.mark.parametrize("rest", ["OFF", "Off"])
+def test_off_is_off_in_any_case(desk, rest):
+    type_plan(desk, "")
+    assert type_plan(desk, rest) == ["  [plan mode is off]"] and not desk.plan.active and not desk.agent.queue
+
+
 def test_the_command_during_a_run_says_what_holds_and_what_waits(desk):
     desk.begin()
     assert type_plan(desk, "") == ["  [plan mode is off, and on from the next request on]"]
