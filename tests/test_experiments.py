@@ -31,6 +31,7 @@ def test_an_experiment_ends_as_its_lesson_says(experiment, tmp_path, monkeypatch
     status, printed = play(package, name, experiment["arguments"], capsys)
     assert [line for line in experiment["expect"] if line not in printed] == []
     assert [line for line in experiment["reject"] if line in printed] == []
+    assert {text: printed.count(text) for text in experiment.get("times", {})} == experiment.get("times", {})
     assert status == experiment.get("status", 0)
 
 

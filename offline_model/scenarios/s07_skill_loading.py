@@ -75,7 +75,7 @@ SCENARIO = Scenario(
                     "The manual goes on.",
                     when="[there is more: read_file",
                     extra=True,
-                    calls=[Call("read_file", path="skills/new-command/SKILL.md", offset=7)],
+                    calls=[Call("read_file", path="skills/new-command/SKILL.md", offset=11)],
                 ),
                 Step(calls=LOOK),
                 Step("Function, case and test as the manual says, and then its check.", calls=[*CODE, CHECK]),

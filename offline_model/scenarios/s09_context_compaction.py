@@ -93,7 +93,7 @@ REPORT = "# The week\n\n" + "".join(section(day, times) for day, times in FOUND.
 SUMMARY = """\
 make_logs.py made logs/mon.log to logs/fri.log, 70 orders each. I read all five. Each error is a payment that timed out:
 Monday 09:24, 14:24; Tuesday 11:24; Wednesday 14:24, 15:24; Thursday 09:24; Friday 14:24, 18:24, 19:24. Nine in all.
-All at minute 24, most of them at 14. report.md has a section a day; by_hour.py counts by the hour, its table is at the end
+All at minute 24, most of them at 14. report.md has a section a day; by_hour.py counts by the hour, its table is at the top
 of report.md. Printing all logs at once was too long. Open: check report.md against the logs."""
 LATER = """\
 report.md is written and checked against the logs: nine payments timed out in the week, always at minute 24. Times: Monday
@@ -127,7 +127,7 @@ SCENARIO = Scenario(
                 Step("Now the report.", calls=[Call("write_file", path="report.md", content=REPORT)]),
                 Step(calls=[todos(3), Call("write_file", path="by_hour.py", content=BY_HOUR), Call("bash", command="python by_hour.py")]),
                 Step(
-                    "That goes to the end of the report.",
+                    "That goes to the top of the report.",
                     calls=[
                         Call("edit_file", path="report.md", old_text="# The week\n", new_text=f"# The week\n\n{TABLE}"),
                         todos(4),
