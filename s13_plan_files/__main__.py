@@ -129,7 +129,8 @@ def work(agent: Agent, console: Console, line: str) -> Outcome:
     elif name in agent.commands:
         agent.commands[name][1](rest)
     else:  # to take it for a prompt would do without what was asked for: plan mode, perhaps
-        outcome.end("blocked", f"There is no command {typed}: there are {', '.join('/' + each for each in agent.commands)}.")
+        known = ", ".join(f"/{each}" for each in agent.commands)
+        outcome.end("blocked", f"There is no command {typed}: there are {known}.")
     while agent.queue:
         outcome = run(agent, *agent.queue.popleft())
         if outcome.reason == "interrupted":
