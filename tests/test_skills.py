@@ -19,6 +19,12 @@ from offline_model.script import Step
 PLAIN = "---\nname: {name}\ndescription: {about}\n---\n\n{body}\n"
 
 
+class Note(str):
+    """What the model is told; the history has an object with this text."""
+
+    text = property(str)
+
+
 class Desk:
     """Stands in for an agent: holds what a mechanism leaves on it, and does what the loop would do."""
 
@@ -42,7 +48,7 @@ class Desk:
         self.queued.append(prompt)
 
     def note(self, kind, text, order=50, cut=False):
-        self.notes.append(text)
+        self.notes.append(Note(text))
 
     def show(self, kind, text):
         assert kind == "notice"
@@ -661,7 +667,15 @@ def test_a_miss_names_what_there_is_the_closest_first(desk):
     assert desk.refused("new_comand") == "There is no skill 'new_comand'. There are: new-command, a-skill, z-skill."
     for number in range(60):
         desk.write(f"n{number:02}")
-    assert desk.refused("?").endswith(": a-skill, n00, n01, " + ", ".join(f"n{n:02}" for n in range(2, 49)) + ", and 13 more.")
+    first = ": a-skill, n00, n01, " + ", ".join(f"n{n:02}" for n in range(2, 49))
+    assert desk.refused("qqq").endswith(first + ", and 13 more: the name ? tells all.")
+    assert desk.refused(" ? ").endswith(first + ", " + ", ".join(f"n{n:02}" for n in range(49, 60)) + ", new-command, z-skill.")
+
+
+def test_a_miss_says_why_in_any_case(desk):
+    desk.put("Ab/SKILL.md", "---\nname: Ab\n---\n")
+    for name in ("Ab", "ab", " AB "):
+        assert "skills/Ab/SKILL.md has no description" in desk.refused(name)
 
 
 def test_a_miss_says_why_a_skill_is_left_out_and_how_one_is_made(desk):
@@ -821,7 +835,7 @@ def test_the_command_lists_skills_and_warnings(desk):
 def test_a_skill_by_hand_goes_out_with_the_next_prompt(desk):
     desk.write("a")
     desk.prompt()
-    assert desk.type("a") == "[the manual of a goes to the model with your next prompt]"
+    assert desk.type("a") == "[the manual of a waits for your next prompt; /skill a TEXT sends both at once]"
     assert desk.notes == ["The person has loaded a skill for what they ask here.\nSkill a, in the folder skills/a: files that its manual names may lie there.\n\nDo it."]
     assert desk.queued == [] and desk.skills.loaded == ["a"]
     desk.messages.append({"role": "user", "content": [{"type": "text", "text": desk.notes[0]}]})
@@ -833,11 +847,33 @@ def test_text_behind_the_name_is_sent_at_once(desk):
     desk.write("two words")
     assert desk.type("A  Write it.  ") == "[the manual of a goes to the model]"
     assert desk.queued == ["Write it."] and "Do it." in desk.notes[0]
+    desk.turn()
     desk.load("a")
+    desk.type("a")
     desk.type("a Again.")
-    assert desk.notes[1].endswith("\nThe manual of 'a' stands above already, unchanged: follow it.")
+    [note] = desk.notes
+    assert note.endswith("\nThe manual of 'a' stands above already, unchanged: follow it.")
     desk.type("two words")
-    assert "Skill two words" in desk.notes[2] and desk.queued == ["Write it.", "Again."]
+    assert "Skill two words" in desk.notes[1] and desk.queued == ["Write it.", "Again."]
+
+
+def test_asked_for_twice_by_hand_it_goes_out_once(desk):
+    desk.write("a")
+    desk.write("b")
+    said = desk.type("a")
+    assert desk.type("A") == said and desk.type("a Write it.") == "[the manual of a goes to the model]"
+    assert len(desk.notes) == 1 and desk.queued == ["Write it."]
+    desk.type("b")
+    desk.write("a", body="Do it otherwise.")
+    desk.type("a")
+    assert len(desk.notes) == 3 and "Do it otherwise." in desk.notes[2]
+
+
+@pytest.mark.parametrize("between", ["\t", "\n", " \n\t "])
+def test_any_white_space_ends_the_name(desk, between):
+    desk.write("a")
+    assert desk.type(f"a{between}Write it.\nTwo lines.") == "[the manual of a goes to the model]"
+    assert desk.queued == ["Write it.\nTwo lines."]
 
 
 def test_an_unknown_name_by_hand_is_answered_and_nothing_is_sent(desk):
