@@ -201,15 +201,18 @@ def named_folder(text: str) -> Path:
 def work(agent: Agent, console: Console, line: str) -> Outcome:
     """Do what the person typed, a command or a prompt, and what is to be run after it. Returns how the last run ended."""
     outcome = Outcome(reason="end_turn")
-    name, _, rest = line.partition(" ")
+    typed, rest = re.fullmatch(r"\s*(\S*)\s*(.*?)\s*", line, re.DOTALL).groups()
+    name = typed[1:].casefold()
+    is_path = re.search("[/*]", name) and name.partition("/")[0] not in agent.commands  # or a comment
     if not line:
         pass  # only what waits
-    elif not re.fullmatch(r"/[a-z]+", name):
+    elif typed[:1] != "/" or is_path:
         agent.enqueue(line)
-    elif name[1:] in agent.commands:
-        agent.commands[name[1:]][1](rest.strip())
-    else:
-        outcome.end("blocked", f"There is no command {name}: there are {', '.join('/' + each for each in agent.commands)}.")
+    elif name in agent.commands:
+        agent.commands[name][1](rest)
+    else:  # to take it for a prompt would do without what was asked for: plan mode, perhaps
+        known = ", ".join(f"/{each}" for each in agent.commands)
+        outcome.end("blocked", f"There is no command {typed}: there are {known}.")
     while agent.queue:
         outcome = run(agent, *agent.queue.popleft())
         if outcome.reason == "interrupted":
@@ -277,7 +280,7 @@ def interactive(agent: Agent, console: Terminal, model: Model) -> int:
         if not line and first and suggestions:
             line = suggestions[0]
             console.line(f"> {line}")
-        if line in LEAVE:
+        if line.casefold() in LEAVE:
             return 0
         if line:
             first, is_news = False, True

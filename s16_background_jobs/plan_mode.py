@@ -218,7 +218,7 @@ class PlanMode:
 
     def command(self, rest: str) -> None:
         """``/plan``, ``/plan <what to plan>``, ``/plan off``."""
-        on = rest != "off"
+        on = rest.casefold() != "off"
         outcome = self.choose(on)
         if outcome != "committed":  # that was shown when it happened
             now = in_words(self.active)

@@ -26,6 +26,7 @@ from .tools import ToolError
 
 MAX_FOLDERS = 500  # looked at before each request, which takes some milliseconds
 MAX_NAMES = 50  # named when a skill is not found
+ALL = "?"  # who asks for this name wants to know what there is
 MAX_SAID = 64  # characters of a name that does not exist, in an answer
 NONE = "There are no skills: one would be a file {}/<name>/SKILL.md with a name, a description and a manual."
 
@@ -100,9 +101,11 @@ class Registry:
         names = [skill.name for skill in self.skills.values()]
         close = [self.skills[key].name for key in difflib.get_close_matches(fold(name)[:MAX_SAID], self.skills)]
         ordered = list(dict.fromkeys([*close, *names]))
-        more = f", and {len(ordered) - MAX_NAMES} more" if len(ordered) > MAX_NAMES else ""
-        there = f"There are: {', '.join(ordered[:MAX_NAMES])}{more}." if ordered else NONE.format(self.folder)
-        why = self.read.get(name.strip(), (None, None, []))[2]
+        named = ordered if name.strip() == ALL else ordered[:MAX_NAMES]
+        left = len(ordered) - len(named)
+        more = f", and {left} more: the name {ALL} tells all" if left else ""
+        there = f"There are: {', '.join(named)}{more}." if ordered else NONE.format(self.folder)
+        why = [line for each, (_, _, said) in self.read.items() if fold(each) == fold(name) for line in said]
         raise ToolError(" ".join([f"There is no skill {name[:MAX_SAID]!r}.", *why, there]))
 
 

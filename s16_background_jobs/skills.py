@@ -55,6 +55,7 @@ SCHEMA = {
 }
 HELP = "lists the skills; /skill NAME gives the manual to the model with your next prompt, /skill NAME TEXT at once"
 MORE = "[{} more skills are left out here: load_skill with the name ? tells all names]"
+BY_HAND = "The person has loaded a skill for what they ask here."
 ABOVE = "The manual of {!r} stands above already, unchanged: follow it."
 
 
@@ -149,7 +150,7 @@ class Skills:
             rows = rows or [NONE.format(self.registry.folder)]
             self.reported = list(self.registry.warnings)
             return self.agent.show("notice", text="\n".join([*rows, *(f"! {warning}" for warning in self.registry.warnings)]))
-        name, _, text = (rest, "", "") if fold(rest) in self.registry.skills else rest.partition(" ")
+        name, text = (rest, "") if fold(rest) in self.registry.skills else (*rest.split(maxsplit=1), "")[:2]
         try:
             skill = self.registry.find(name)
         except ToolError as error:
@@ -157,8 +158,11 @@ class Skills:
         self.mark(skill)
         manual = self.manual(skill, min(self.manual_bytes, BY_HAND_BYTES))
         manual = ABOVE.format(skill.name) if stands_in(manual, self.agent) else manual
-        self.agent.history.note("skill", f"The person has loaded a skill for what they ask here.\n{manual}", cut=True)
-        self.agent.show("notice", text=f"[the manual of {skill.name} goes to the model{'' if text else ' with your next prompt'}]")
+        if f"{BY_HAND}\n{manual}" not in [note.text for note in self.agent.history.notes]:  # else it waits already
+            self.agent.history.note("skill", f"{BY_HAND}\n{manual}", cut=True)
+        waits = f"waits for your next prompt; /skill {skill.name} TEXT sends both at once"
+        goes = "goes to the model" if text else waits
+        self.agent.show("notice", text=f"[the manual of {skill.name} {goes}]")
         if text.strip():
             self.agent.enqueue(text.strip())
 

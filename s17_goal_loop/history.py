@@ -17,6 +17,7 @@ from typing import Sequence
 
 USABLE = re.compile(r"[a-zA-Z0-9_-]{1,128}")  # what the API takes as the name of a tool, or the id of a call
 UNKNOWN = "Interrupted while it ran: the outcome is unknown. Look at the state of things before you try again."
+MARK = re.compile(r"<\s*/?\s*system-reminder\b(?:[^<>]*>)?", re.IGNORECASE)  # models read it loosely
 NOTE_BYTES = 16_000  # of notes in one turn: enough for a plan and a reminder, too little to drown the work in
 
 Block = dict[str, Any]
@@ -173,7 +174,7 @@ def result_block(call: Block, text: str, is_error: bool = False) -> Block:
 def reminder(texts) -> str:
     """Return harness text in the mark by which models know that it is not the person who speaks."""
     # A text that holds the mark could end it, and go on as somebody else.
-    inside = [re.sub(r"</?system-reminder>", "[mark]", text) for text in texts]
+    inside = [MARK.sub("[mark]", text) for text in texts]
     return "<system-reminder>\n" + "\n\n".join(inside) + "\n</system-reminder>"
 
 
