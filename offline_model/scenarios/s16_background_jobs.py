@@ -6,7 +6,7 @@ from ..script import Scenario
 from ..script import Step
 
 CHECK = '''\
-"""Checks each document as soon as it is there and has not changed for a second. Gives up after a minute."""
+"""Checks each document as soon as it is there and has not changed for a moment. Gives up after a minute."""
 
 import sys
 import time
@@ -15,7 +15,7 @@ from pathlib import Path
 GIVE_UP = time.time() + 60
 wrong = 0
 for path in (Path("docs/install.md"), Path("docs/export.md")):
-    while not path.exists() or time.time() - path.stat().st_mtime < 1:
+    while not path.exists() or time.time() - path.stat().st_mtime < 1.5:
         if time.time() > GIVE_UP:
             sys.exit(f"{path.as_posix()} never came")
         time.sleep(0.1)
