@@ -612,6 +612,27 @@ def test_the_sandbox_is_asked_for(program, monkeypatch):
     assert asked == [True, False]
 
 
+def test_the_sandbox_is_there_or_the_program_does_not_begin(program, place, monkeypatch):
+    """The option for real, as far as this machine goes: a wall that holds, or one line that says why there is none."""
+    sandbox = importlib.import_module(program.main.__name__.replace("__main__", "sandbox"))
+    trouble = sandbox.available()
+    (place / "outside").mkdir()
+    touch = Call("bash", command="touch canary || echo refused; touch ../outside/canary || echo refused")
+    server = program.talks(talk("go", Step(calls=[touch]), Step("Done.")))
+    for name in ("HOME", "USERPROFILE"):
+        monkeypatch.setenv(name, str(place / "home"))
+    settings = place / "home" / ".harness" / "settings.json"
+    settings.parent.mkdir()
+    settings.write_text('{"permissions": {"allow": ["bash(touch:*)", "bash(echo:*)"]}}', encoding="utf-8")
+    status, out, err = program("go", "--sandbox")
+    if trouble:
+        assert (status, out, server.requests) == (1, "", []) and err.splitlines()[-1].endswith(f": {trouble}")
+    else:
+        assert (status, out) == (0, "Done.\n") and err.count("refused\n") == 1
+        assert program("go", "--sandbox", "--permission-mode", "plan")[0] == 0
+    assert (place / "work" / "canary").exists() == (not trouble) and os.listdir(place / "outside") == []
+
+
 def test_ctrl_c_in_a_command_does_not_end_the_session(program, capsys):
     main = program.main
 

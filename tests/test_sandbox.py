@@ -6,6 +6,7 @@ was asked for; where it works, the wall itself is tried.
 
 from __future__ import annotations
 
+import os
 import shutil
 import sys
 from pathlib import Path
@@ -148,6 +149,22 @@ def test_what_a_person_runs_later_cannot_be_written(load, desk, stand_in, tmp_pa
     assert str(desk.workspace / ".mcp.json") not in bound and str(desk.workspace / ".git" / "config") not in bound
 
 
+def test_a_folder_with_something_protected_in_it_cannot_be_moved_away(load, desk, tmp_path):
+    """Moved away, another one could be put in its place. Nor can the file that leads to a repository elsewhere be written."""
+    walls, git = load("sandbox").walls, desk.workspace / ".git"
+    protected = (".git/hooks", ".git/config")
+    git.write_text("gitdir: elsewhere", encoding="utf-8")
+    for is_read_only in (False, True):
+        assert (str(git), str(git)) in pairs(walls(desk.workspace, is_read_only, protected), "--ro-bind")
+    git.unlink()
+    (git / "hooks").mkdir(parents=True)
+    planned = walls(desk.workspace, True, protected)
+    assert "--bind" not in planned and (str(git), str(git)) in pairs(planned, "--ro-bind")
+    working = walls(desk.workspace, False, protected)
+    assert [place for place, _ in pairs(working, "--bind")] == [str(desk.workspace), str(git)]
+    assert working.index(str(git)) < working.index(str(git / "hooks")), "else the folder would lie over what is in it"
+
+
 def test_a_shell_of_somebody_else_is_behind_the_wall_too(load, desk, stand_in):
     """A subagent has a shell of its own, and shares the guards."""
     if not POSIX:
@@ -203,9 +220,11 @@ def test_the_wall_holds_where_there_is_one(load, desk, tmp_path):
     assert desk.run("ls /tmp/mine").exit_status != 0, "each command has a /tmp of its own"
     assert desk.run(f"mkdir -p '{outside}' && touch '{outside}/canary'; touch .git/hooks/canary").exit_status != 0
     assert list(outside.iterdir()) == list((desk.workspace / ".git" / "hooks").iterdir()) == []
+    assert desk.run("touch .git/canary && mv .git moved").exit_status != 0
+    assert sorted(os.listdir(desk.workspace / ".git")) == ["canary", "hooks"]
     assert desk.run("awk '$5 == \"/\" { print substr($6, 1, 3) }' /proc/self/mountinfo").output == "ro,\n"
     assert desk.run("cat /proc/net/dev").output.count(":") == 1, "there is no network but its own loopback"
     assert desk.run("python -c 'print(1)'").output == "1\n", "the Python that runs this is there"
     planning[0] = True
-    assert desk.run("ls inside; touch planned").exit_status != 0
-    assert not (desk.workspace / "planned").exists()
+    assert desk.run("ls inside; touch .git/planned; touch planned").exit_status != 0
+    assert not (desk.workspace / "planned").exists() and not (desk.workspace / ".git" / "planned").exists()
