@@ -61,7 +61,7 @@ QUESTION = """{folder} brings settings that run programs or allow something:
 {rows}
 Programs run with your rights. Trust this folder with it? You are asked again when any of it changes.
 y = yes, anything else = leave it out: """
-LEFT_OUT = "left out, since you have not trusted this folder: {}; start here in a terminal, and answer y"
+LEFT_OUT = "left out, since you have not trusted this folder: {}; start here in a terminal, in a mode that asks, and answer y"
 
 
 @dataclass(frozen=True)

@@ -588,6 +588,33 @@ def test_permission_modes(program, place, mode, made):
     assert ("plan mode is on" in err) == (mode == "plan")
 
 
+@pytest.mark.parametrize(
+    ("mode", "told"), [("default", "default"), ("deny-asks", "dontAsk"), ("plan", "plan"), ("accept-edits", "acceptEdits")]
+)
+def test_a_hook_is_told_the_mode(program, place, monkeypatch, mode, told):
+    """In the words of its protocol."""
+    program.talks(LOOK)
+    for name in ("HOME", "USERPROFILE"):
+        monkeypatch.setenv(name, str(place / "home"))
+    settings = place / "home" / ".harness" / "settings.json"
+    settings.parent.mkdir()
+    hook = {"hooks": [{"type": "command", "command": "cat > told.json"}]}
+    settings.write_text(json.dumps({"hooks": {"PreToolUse": [hook]}}), encoding="utf-8")
+    assert program("look", "--permission-mode", mode)[0] == 0
+    assert json.loads((place / "work" / "told.json").read_text(encoding="utf-8"))["permission_mode"] == told
+
+
+def test_deny_asks_does_not_even_ask_for_trust(program, place, monkeypatch):
+    """At a terminal, too: what the folder brings is left out."""
+    program.talks(LOOK)
+    asked = []
+    monkeypatch.setattr(program.main, "who_to_ask", lambda *_: asked.append)
+    (place / "work" / ".mcp.json").write_text('{"mcpServers": {"clock": {"command": "no-such"}}}', encoding="utf-8")
+    status, _, err = program("look", "--permission-mode", "deny-asks")
+    assert (status, asked) == (0, []) and "left out, since you have not trusted this folder: .mcp.json" in err
+    assert program("look")[0] == 0 and len(asked) == 1
+
+
 def test_plan_mode_holds_in_a_session_that_comes_back(program, place):
     edit = talk("edit", Step(calls=[Call("write_file", path="a.txt", content="x\n")]), Step("Done."))
     program.talks(LOOK, edit)
