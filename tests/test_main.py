@@ -274,6 +274,36 @@ runpy.run_module(sys.argv[0], run_name="__main__", alter_sys=True)
 """
 
 
+def test_nothing_heavy_is_imported_before_the_prompt(start, place):
+    """The SDK comes in a thread meanwhile; the rest, when a server, a skill or a memory needs it."""
+
+    def test(address, heavy):
+        environment = {"ANTHROPIC_BASE_URL": address}
+        program = start(LATEST, program=("-c", UP_TO_THE_PROMPT), environment=environment)
+        out, err = (data.decode() for data in program.communicate(timeout=SOON))
+        assert (program.returncode, "Traceback" in err) == (0, False), err
+        imported = {name.partition(".")[0] for name in out.split()}
+        assert LATEST in imported and imported & heavy == set()
+
+    client = {"anthropic", "httpx2", "pydantic"}
+    others = {"mcp", "starlette", "uvicorn", "yaml"}
+    side_by_side(test, ("http://127.0.0.1:1", client | others | {"http", "ssl", "asyncio"}), ("", client | others))
+
+
+# A program that is the chapter at a terminal, and lists what it has imported in place of the prompt. The thread that
+# imports the SDK does nothing here: what it has done by then is chance.
+UP_TO_THE_PROMPT = """
+import importlib, sys
+name = sys.argv[1]
+importlib.import_module(f"{name}.model").import_sdk = lambda: None
+main = importlib.import_module(f"{name}.__main__")
+main.interactive = lambda *arguments: print(*sys.modules, sep="\\n") or 0
+sys.stdin.isatty = lambda: True
+sys.argv[1:] = []
+sys.exit(main.main())
+"""
+
+
 # The lesson without a terminal
 
 

@@ -1,7 +1,8 @@
 """How soon a chapter speaks, asks, and is gone: ``python tests/benchmarks/startup.py [chapter]``.
 
 Against a bare script that does nothing but ``import anthropic`` and one request. Both are started in turn, against the
-same server, which notes when the request arrives and when its last byte has left. Times are in milliseconds.
+same server, which notes when the request arrives and when its last byte has left. Where there are terminals to write to,
+also when the prompt stands on one, against a script that imports the SDK and then asks. Times are in milliseconds.
 """
 
 from __future__ import annotations
@@ -30,6 +31,8 @@ with client.messages.stream(model="claude-sonnet-5-5", max_tokens=1000, messages
         if event.type == "text":
             print(event.text, end="", flush=True)
 """
+ASKS = 'import anthropic; input("\\n> ")'
+PROMPT = b"\n> "
 USAGE = {"input_tokens": 1, "output_tokens": 1}
 MESSAGE = {"id": "msg_1", "type": "message", "role": "assistant", "model": "m", "content": [], "stop_reason": None}
 EVENTS = [
@@ -76,6 +79,21 @@ def measure(command: list[str], environment: dict[str, str]) -> tuple[float, flo
     return (spoke - start) * 1000, (Stub.arrived - start) * 1000, (end - Stub.left) * 1000
 
 
+def until_prompt(command: list[str], environment: dict[str, str]) -> float:
+    """Return the milliseconds from start until the prompt stands on a terminal."""
+    master, slave = os.openpty()
+    start, seen = time.perf_counter(), b""
+    process = subprocess.Popen(command, cwd=ROOT, env=environment, stdin=slave, stdout=slave, stderr=slave)
+    os.close(slave)
+    while PROMPT not in seen:
+        seen += os.read(master, 10_000)
+    spent = time.perf_counter() - start
+    process.kill()
+    process.wait()
+    os.close(master)
+    return spent * 1000
+
+
 def main() -> None:
     chapter = sys.argv[1] if len(sys.argv) > 1 else sorted(path.name for path in ROOT.glob("s[0-9][0-9]_*"))[-1]
     server = ThreadingHTTPServer(("127.0.0.1", 0), Stub)
@@ -88,16 +106,25 @@ def main() -> None:
             "bare script": [sys.executable, "-c", BARE.format(url=url)],
             chapter: [sys.executable, "-m", chapter, "--workdir", folder, "hello"],
         }
+        asking = {"import, then a prompt": [sys.executable, "-c", ASKS], chapter: sides[chapter][:-1]}
+        asking = asking if hasattr(os, "openpty") else {}
         results: dict[str, list[tuple[float, float, float]]] = {name: [] for name in sides}
+        prompts: dict[str, list[float]] = {name: [] for name in asking}
         for run in range(RUNS + 1):
             for name, command in sides.items():
                 measured = measure(command, environment)
                 if run:  # the first run writes bytecode
                     results[name].append(measured)
+            for name, command in asking.items():
+                spent = until_prompt(command, {**environment, "TERM": "dumb"})
+                if run:
+                    prompts[name].append(spent)
     print(f"{'median of ' + str(RUNS) + ' runs':<24} {'first output':>14} {'first request':>14} {'gone after':>14}")
     for name, rows in results.items():
         first, request, gone = (statistics.median(column) for column in zip(*rows))
         print(f"{name:<24} {first:>11.0f} ms {request:>11.0f} ms {gone:>11.0f} ms")
+    for name, spent in prompts.items():
+        print(f"prompt: {name:<24} {statistics.median(spent):>11.0f} ms")
 
 
 if __name__ == "__main__":
