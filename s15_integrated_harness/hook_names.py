@@ -40,7 +40,7 @@ MODES = {"accept-edits": "acceptEdits", "deny-asks": "dontAsk"}
 
 
 def mode_of(mode: str, is_planning: bool) -> str:
-    """Return the permission mode as a script is told of it; ``mode`` is ours as it was chosen, plan mode goes before it."""
+    """Return the permission mode as a script is told of it. ``mode`` is ours as it was chosen; plan mode goes before."""
     return "plan" if is_planning else MODES.get(mode, "default")
 
 

@@ -212,11 +212,13 @@ def test_deny_asks_asks_nobody_and_allows_what_is_allowed(chapter):
 
 def test_where_nobody_is_asked_a_plan_is_not_either(chapter):
     todos, plan = Call("todo_write", todos=TODOS), Call("exit_plan_mode", plan="# Plan\n\nDo one, then two.")
-    agent = chapter.agent(talk("go", Step(calls=[todos]), Step(calls=[plan]), Step("Ok.")), ask=chapter.shown.append)
+    steps = [Step(calls=[todos]), Step(calls=[plan]), Step("Ok.")]
+    agent = chapter.agent(talk("go", *steps), ask=chapter.shown.append)
     agent.desk.choose("deny-asks")
     command(chapter, agent, "/plan")
     chapter.run(agent, "go")
-    assert agent.desk.plan.active and all(isinstance(each, tuple) for each in chapter.shown), "a question was asked"
+    assert agent.desk.plan.active
+    assert all(isinstance(each, tuple) for each in chapter.shown), "a question was asked"
     assert "Nobody can be asked here" in str(agent.history.messages)
 
 

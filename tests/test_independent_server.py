@@ -1,8 +1,8 @@
-"""Chapters against a server of the Messages API that others have written: what holds with our own only, proves little.
+"""Chapters against a server of the Messages API that others have written: what holds with ours only, proves little.
 
-It is fakellm, as people use it: a program of its own that answers by rules in a file. It keeps no order of messages and
-refuses nothing, as most servers; so it shows that the chapters understand another one's stream, not that their requests are
-valid. One run of it serves all tests of this file, on loopback.
+It is fakellm, as people use it: a program of its own that answers by rules in a file. It keeps no order of messages
+and refuses nothing, as most such servers. So it shows that the chapters understand another one's stream, not that
+their requests are valid. One run of it serves all tests of this file, on loopback.
 """
 
 from __future__ import annotations
@@ -52,7 +52,9 @@ RULES = [
 def address(tmp_path_factory):
     """Start the server, and return its address."""
     folder = tmp_path_factory.mktemp("server")
-    (folder / "rules.yaml").write_text(json.dumps({"version": 1, "rules": RULES}), encoding="utf-8")  # JSON is YAML
+    (folder / "rules.yaml").write_text(
+        json.dumps({"version": 1, "rules": RULES}), encoding="utf-8"
+    )  # JSON is YAML
     options = ["--host", "127.0.0.1", "--port", "0", "--config", "rules.yaml"]
     command = [sys.executable, "-m", "fakellm.cli", "serve", *options]
     process = subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
@@ -67,7 +69,8 @@ def address(tmp_path_factory):
         else:
             raise AssertionError("".join(said))
         giving_up.cancel()
-        reader = threading.Thread(target=process.stdout.read, daemon=True)  # it must not wait for somebody who reads
+        # It must not wait for somebody who reads.
+        reader = threading.Thread(target=process.stdout.read, daemon=True)
         reader.start()
         yield found[1]
         process.kill()
@@ -105,8 +108,15 @@ def play(address, tmp_path, monkeypatch):
     work = tmp_path / "work"
     work.mkdir()
     (work / "canary.txt").touch()
-    kept = {number: signal.getsignal(number) for number in {signal.SIGTERM, getattr(signal, "SIGHUP", signal.SIGTERM)}}
-    settings = {"ANTHROPIC_BASE_URL": address, "ANTHROPIC_MODEL": "claude-elsewhere", "ANTHROPIC_API_KEY": "none"}
+    kept = {
+        number: signal.getsignal(number)
+        for number in {signal.SIGTERM, getattr(signal, "SIGHUP", signal.SIGTERM)}
+    }
+    settings = {
+        "ANTHROPIC_BASE_URL": address,
+        "ANTHROPIC_MODEL": "claude-elsewhere",
+        "ANTHROPIC_API_KEY": "none",
+    }
     for name, value in {**settings, "HOME": str(tmp_path), "USERPROFILE": str(tmp_path)}.items():
         monkeypatch.setenv(name, value)
     monkeypatch.chdir(tmp_path)
@@ -132,7 +142,12 @@ def test_a_reply(play, server, name):
     assert (status, out) == (0, "Good day to you, in several words.\n"), err
     (asked,) = server()
     told = {key: asked[key] for key in ("api", "model", "stream", "matched_rule")}
-    assert told == {"api": "anthropic", "model": "claude-elsewhere", "stream": True, "matched_rule": "greeting"}
+    assert told == {
+        "api": "anthropic",
+        "model": "claude-elsewhere",
+        "stream": True,
+        "matched_rule": "greeting",
+    }
 
 
 @pytest.mark.parametrize("name", ALL)
@@ -158,9 +173,13 @@ def test_words_come_one_by_one_and_a_session_goes_on(play, server):
     words = [event["text"] for event in events if event["type"] == "text"]
     assert status == 0 and "".join(words) == "Good day to you, in several words." and len(words) > 3
     last = events[-1]
-    assert (last["reason"], last["turns"], last["exit_status"]) == ("end_turn", 1, 0) and last["usage"]["output_tokens"] > 0
+    assert (last["reason"], last["turns"], last["exit_status"]) == ("end_turn", 1, 0) and last["usage"][
+        "output_tokens"
+    ] > 0
     status, out, _ = play(NEWEST, "Which files lie here?", "--resume", "last", "--output-format", "json")
     told = json.loads(out)
     assert (status, told["result"], told["turns"]) == (0, "There is one: canary.txt.", 2)
     assert told["session_id"] == last["session_id"]
-    assert len({asked["conversation_id"] for asked in server()}) == 1, "the resumed conversation begins as before"
+    assert len({asked["conversation_id"] for asked in server()}) == 1, (
+        "the resumed conversation begins as before"
+    )

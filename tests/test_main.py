@@ -287,11 +287,12 @@ def test_nothing_heavy_is_imported_before_the_prompt(start, place):
 
     client = {"anthropic", "httpx2", "pydantic"}
     others = {"mcp", "starlette", "uvicorn", "yaml"}
-    side_by_side(test, ("http://127.0.0.1:1", client | others | {"http", "ssl", "asyncio"}), ("", client | others))
+    server = {"http", "ssl", "asyncio"}  # the offline model is one
+    side_by_side(test, ("http://127.0.0.1:1", client | others | server), ("", client | others))
 
 
-# A program that is the chapter at a terminal, and lists what it has imported in place of the prompt. The thread that
-# imports the SDK does nothing here: what it has done by then is chance.
+# A program that is the chapter at a terminal, and lists what it has imported in place of the prompt. The thread
+# that imports the SDK does nothing here: what it has done by then is chance.
 UP_TO_THE_PROMPT = """
 import importlib, sys
 name = sys.argv[1]
@@ -619,7 +620,8 @@ def test_permission_modes(program, place, mode, made):
 
 
 @pytest.mark.parametrize(
-    ("mode", "told"), [("default", "default"), ("deny-asks", "dontAsk"), ("plan", "plan"), ("accept-edits", "acceptEdits")]
+    ("mode", "told"),
+    [("default", "default"), ("deny-asks", "dontAsk"), ("plan", "plan"), ("accept-edits", "acceptEdits")],
 )
 def test_a_hook_is_told_the_mode(program, place, monkeypatch, mode, told):
     """In the words of its protocol."""
@@ -639,7 +641,8 @@ def test_deny_asks_does_not_even_ask_for_trust(program, place, monkeypatch):
     program.talks(LOOK)
     asked = []
     monkeypatch.setattr(program.main, "who_to_ask", lambda *_: asked.append)
-    (place / "work" / ".mcp.json").write_text('{"mcpServers": {"clock": {"command": "no-such"}}}', encoding="utf-8")
+    servers = {"mcpServers": {"clock": {"command": "no-such"}}}
+    (place / "work" / ".mcp.json").write_text(json.dumps(servers), encoding="utf-8")
     status, _, err = program("look", "--permission-mode", "deny-asks")
     assert (status, asked) == (0, []) and "left out, since you have not trusted this folder: .mcp.json" in err
     assert program("look")[0] == 0 and len(asked) == 1
@@ -670,7 +673,7 @@ def test_the_sandbox_is_asked_for(program, monkeypatch):
 
 
 def test_the_sandbox_is_there_or_the_program_does_not_begin(program, place, monkeypatch):
-    """The option for real, as far as this machine goes: a wall that holds, or one line that says why there is none."""
+    """The option for real, as far as this machine goes: a wall that holds, or one line that says why not."""
     sandbox = importlib.import_module(program.main.__name__.replace("__main__", "sandbox"))
     trouble = sandbox.available()
     (place / "outside").mkdir()

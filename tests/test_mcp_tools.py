@@ -315,7 +315,8 @@ agent.fire(load("hooks").UserPromptSubmit(agent, "go"))
 mcp.close()
 """
     done = in_a_process(code, name, tmp_path)
-    said = '  [The MCP server x is not there: the SDK is missing: python -m pip install "mcp>=2,<3"]\n'
+    said = '  [The MCP server x is not there: the SDK is missing: python -m pip install "mcp>=2,<3". '
+    said += "When that is mended, /mcp start x starts it anew]\n"
     assert (done.returncode, done.stdout, done.stderr) == (0, said, "")
 
 

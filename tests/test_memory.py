@@ -200,7 +200,8 @@ def test_a_bad_file_is_left_out_with_a_word(desk, name, data, why):
     desk.put("good.md", a_file("good"))
     assert desk.labels() == ["- good (project): About x"]
     [warning] = desk.memory.files.warnings
-    assert warning.startswith(f".harness/memory/{name} ") and why in warning and warning.endswith("It is left out."), warning
+    assert warning.startswith(f".harness/memory/{name} ") and why in warning, warning
+    assert warning.endswith("it is left out."), warning
     assert desk.shown == [f"  [{warning}]"] and desk.labels() and len(desk.shown) == 1  # once
     assert f"! {warning}" in desk.type()
 

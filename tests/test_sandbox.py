@@ -150,7 +150,7 @@ def test_what_a_person_runs_later_cannot_be_written(load, desk, stand_in, tmp_pa
 
 
 def test_a_folder_with_something_protected_in_it_cannot_be_moved_away(load, desk, tmp_path):
-    """Moved away, another one could be put in its place. Nor can the file that leads to a repository elsewhere be written."""
+    """Moved away, another one could stand in its place. Nor can the file be written that leads to git's own elsewhere."""
     walls, git = load("sandbox").walls, desk.workspace / ".git"
     protected = (".git/hooks", ".git/config")
     git.write_text("gitdir: elsewhere", encoding="utf-8")
@@ -162,7 +162,7 @@ def test_a_folder_with_something_protected_in_it_cannot_be_moved_away(load, desk
     assert "--bind" not in planned and (str(git), str(git)) in pairs(planned, "--ro-bind")
     working = walls(desk.workspace, False, protected)
     assert [place for place, _ in pairs(working, "--bind")] == [str(desk.workspace), str(git)]
-    assert working.index(str(git)) < working.index(str(git / "hooks")), "else the folder would lie over what is in it"
+    assert working.index(str(git)) < working.index(str(git / "hooks")), "else it would lie over what is in it"
 
 
 def test_a_shell_of_somebody_else_is_behind_the_wall_too(load, desk, stand_in):

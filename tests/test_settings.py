@@ -338,17 +338,25 @@ def test_the_question_shows_everything_and_nothing_can_forge_a_row(desk):
 
 def test_a_damaged_store_of_trust_trusts_nothing(desk):
     desk.write(theirs=hook("one"))
-    (desk.own.parent / "trusted.json").write_text("{broken", encoding="utf-8")
+    store = desk.own.parent / "trusted.json"
+    store.write_text("{broken", encoding="utf-8")
     settings = desk.load(None)
-    assert not settings.trusted and "trusted.json" in settings.told[0]
-    assert desk.load("y").trusted and desk.load(None).trusted
+    assert not settings.trusted and "trusted.json" in settings.told[0] and "each time" in settings.told[0]
+    assert desk.load("y").trusted and not desk.load(None).trusted
+    assert store.read_text(encoding="utf-8") == "{broken", "a person may want to mend it"
+    store.unlink()
+    store.mkdir()
+    assert desk.load("y").trusted and not desk.load(None).trusted and list(store.iterdir()) == []
 
 
-def test_trust_that_cannot_be_kept_holds_once(desk):
+def test_trust_that_cannot_be_kept_holds_once(desk, monkeypatch):
+    def full(*arguments):
+        raise OSError(28, "no space left")
+
     desk.write(theirs=hook("one"))
-    (desk.own.parent / "trusted.json").mkdir()
+    monkeypatch.setattr(desk.settings, "replace", full)
     settings = desk.load("y")
-    assert settings.trusted and any("could not be kept" in told for told in settings.told)
+    assert settings.trusted and any("could not be kept (no space left)" in told for told in settings.told)
     assert not desk.load(None).trusted
 
 

@@ -1,8 +1,8 @@
 """How soon a chapter speaks, asks, and is gone: ``python tests/benchmarks/startup.py [chapter]``.
 
 Against a bare script that does nothing but ``import anthropic`` and one request. Both are started in turn, against the
-same server, which notes when the request arrives and when its last byte has left. Where there are terminals to write to,
-also when the prompt stands on one, against a script that imports the SDK and then asks. Times are in milliseconds.
+same server, which notes when the request arrives and when its last byte has left. Where there are terminals, also when
+the prompt stands on one, against a script that imports the SDK and then asks. Times are in milliseconds.
 """
 
 from __future__ import annotations
