@@ -443,7 +443,17 @@ def examine() -> Iterator[tuple[bool, str, str]]:
         well = works(lambda: (server.bind(("127.0.0.1", 0)), server.listen(),
                               socket.create_connection(server.getsockname(), timeout=5).close()))
     yield well, "a server on 127.0.0.1, as the offline model is one", "let Python do that in the firewall."
+    yield from examine_wall()
     yield from examine_model()
+
+
+def examine_wall() -> Iterator[tuple[bool, str, str]]:
+    """Yield whether --sandbox can be used here, as the chapters find it out. Nothing is broken without it."""
+    import importlib
+
+    for name in [name for name in chapters() if os.path.isfile(os.path.join(ROOT, name, "sandbox.py"))][-1:]:
+        trouble = importlib.import_module(f"{name}.sandbox").available()
+        yield True, f"--sandbox: {trouble or 'commands can be run behind a wall here'}", ""
 
 
 def examine_model() -> Iterator[tuple[bool, str, str]]:

@@ -12,6 +12,7 @@ import sys
 from dataclasses import dataclass
 
 import pytest
+from conftest import CHAPTERS
 from conftest import talk
 from test_main import place  # noqa: F401  (fixtures)
 from test_main import program  # noqa: F401
@@ -233,6 +234,7 @@ def test_there_are_forty():
     assert len(CASES) >= 40
 
 
+@pytest.mark.parametrize("program", CHAPTERS[-1:], indirect=True)
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
 def test_a_bad_file_is_told_in_a_line_and_stays_as_it_is(program, place, monkeypatch, case):
     asked = program.talks(talk("go", Step("Done.")))

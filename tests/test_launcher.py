@@ -384,6 +384,15 @@ def test_the_doctor_finds_a_sound_machine_sound(course):
     assert "PYTHONUTF8" not in done.stdout and "PYTHONUTF8" in course.start("doctor", encoding="cp1252").stdout
 
 
+def test_the_doctor_says_whether_there_is_a_wall(course):
+    """As the newest chapter that has one finds it out; without one nothing is broken."""
+    assert "--sandbox" not in course.start("doctor").stdout
+    for text, told in (("", "commands can be run behind a wall here"), ("It needs x: install x.",) * 2):
+        course.write("s05_todo_write/sandbox.py", f"def available():\n    return {text!r}\n")
+        done = course.start("doctor", PYTHONDONTWRITEBYTECODE="1")
+        assert f"ok     --sandbox: {told}\n" in done.stdout and done.returncode == 0
+
+
 def test_the_doctor_says_who_answers_and_shows_no_secret(course):
     course.write(".env", "\ufeff# ANTHROPIC_MODEL=none\nexport ANTHROPIC_API_KEY = 'sk-secret'  # mine\n"
                          "ANTHROPIC_BASE_URL=https://me:secret@example.org/anthropic # theirs\n")
