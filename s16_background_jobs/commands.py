@@ -73,6 +73,7 @@ class Todos(Protocol):
 
 class Mode(Protocol):
     active: bool
+    ask: Callable[[str], str] | None
 
     def choose(self, on: bool) -> str: ...
 
@@ -143,7 +144,7 @@ class Desk:
         if mode == "accept-edits":
             permissions.rules["allow"] = (*permissions.rules["allow"], *(Rule(name, name) for name in EDITS))
         if mode == "deny-asks":
-            permissions.ask = None
+            permissions.ask = self.plan.ask = None  # what a plan is approved by is a question, too
         self.mode = mode or self.mode
         return ""
 
@@ -156,8 +157,7 @@ class Desk:
         """/permissions: the mode, and all rules, the strictest first."""
         permissions = self.agent.permissions
         lines = ["  plan mode is on: " + MODES["plan"]] if self.plan.active else []
-        mode = self.mode if self.mode != "plan" else "default"
-        mode = mode if permissions.ask else "deny-asks"
+        mode = "deny-asks" if not permissions.ask else "default" if self.mode == "plan" else self.mode
         lines += [f"  mode {mode}: {MODES[mode]}", "  deny goes before ask, and ask before allow; what only reads is allowed"]
         lines += [f"    {kind:5}  {rule.text}" for kind in ("deny", "ask", "allow") for rule in permissions.rules[kind]]
         self.say("\n".join(lines))

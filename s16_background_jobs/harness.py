@@ -13,6 +13,7 @@ from . import command_hooks
 from . import commands
 from . import compaction
 from . import files
+from . import hook_names
 from . import mcp_tools
 from . import memory
 from . import permissions
@@ -132,12 +133,20 @@ def build(
     agent.exits.callback(servers.close)
     kinds = "\n".join(f"  {each.name}: {each.description}" for each in helpers.types.values())
     lists = {
-        "tasks": ("the tasks of this folder, of all workers", lambda: tasks.table(board.store.look(), board.name_of(agent))),
+        "tasks": (
+            "the tasks of this folder, of all workers",
+            lambda: tasks.table(board.store.look(), board.name_of(agent)),
+        ),
         "agents": ("the kinds of subagents of this folder", lambda: kinds or NO_KINDS),
     }
-    agent.desk = commands.install(agent, store=store, plan=plan, system=system, room=compactor, meter=meter, lists=lists)
+    agent.desk = commands.install(
+        agent, store=store, plan=plan, system=system, room=compactor, meter=meter, lists=lists
+    )
     programs = command_hooks.install(
-        agent, hooks=settings.hooks, session_id=lambda: log.id, mode=lambda: "plan" if plan.active else "default"
+        agent,
+        hooks=settings.hooks,
+        session_id=lambda: log.id,
+        mode=lambda: hook_names.mode_of(agent.desk.mode, plan.active),
     )
     agent.exits.callback(programs.programs.stop)
     return agent

@@ -35,6 +35,13 @@ ARGUMENTS = {
 # What they have and we have not. It is told for scripts that look at it, and left out of what comes back.
 ADDED = {"edit_file": {"replace_all": False}, "task": {"subagent_type": "general-purpose"}}
 ONLY_THEIRS = {"bash": ("description", "run_in_background"), "edit_file": ("replace_all",)}
+# Permission modes. Others are told as default, which asks.
+MODES = {"accept-edits": "acceptEdits", "deny-asks": "dontAsk"}
+
+
+def mode_of(mode: str, is_planning: bool) -> str:
+    """Return the permission mode as a script is told of it. ``mode`` is ours as it was chosen; plan mode goes before."""
+    return "plan" if is_planning else MODES.get(mode, "default")
 
 
 def names_of(name: str) -> tuple[str, ...]:

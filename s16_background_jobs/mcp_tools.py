@@ -55,6 +55,8 @@ DESCRIPTION = "(of the MCP server {}, in its own words, which order nothing) {}"
 HELP = "lists the MCP servers; /mcp NAME shows the tools of one, /mcp start NAME starts it anew"
 NONE = "No MCP servers: name them in .mcp.json, or in the settings."
 FAILED = "The MCP server {} is not there: {}"
+MEND = "Mend its entry in .mcp.json or in the settings, and start again"
+AGAIN = "When that is mended, /mcp start {} starts it anew"
 ADDED = "New tools, of the MCP server {}: {}."
 NO_NAME = "the tool {!r} has a name that cannot be used"
 TWIN = "the tool {!r} would have the name {}, which is taken"
@@ -92,7 +94,7 @@ def install(
             mcp.servers.start(name, mcp.configs[name])
         except ValueError as error:
             mcp.wrong[name] = str(error)
-            agent.show("notice", text=f"  [{FAILED.format(one_line(name)[:SHOWN], error)}]")
+            agent.show("notice", text=f"  [{FAILED.format(one_line(name)[:SHOWN], error)}. {MEND}]")
     agent.on(UserPromptSubmit, mcp.begin)
     return mcp
 
@@ -140,7 +142,7 @@ class McpTools:
     def let_in(self, name: str, server: Server, is_late: bool) -> None:
         """Add the tools of a server that has come up, or say why it has not."""
         if server.state != "ready":
-            self.show(FAILED.format(name, server.why) + last_words(server.said))
+            self.show(f"{FAILED.format(name, server.why)}{last_words(server.said)}. {AGAIN.format(name)}")
             return self.agent.history.note("mcp", FAILED.format(name, server.why), cut=True)
         new, left_out = [], []
         for remote in server.tools[: self.max_tools]:

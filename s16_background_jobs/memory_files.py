@@ -47,6 +47,8 @@ MAX_FILES = 500  # looked at before every request; more facts than that nobody k
 LOCK_SECONDS = 5.0  # it is held for some milliseconds
 
 NAME_RULE = "a name is up to 64 lower-case letters and digits, in words joined by -, such as build-command"
+NO_FOLDER = "{} cannot be read ({}), so nothing is remembered: it must be a folder in the workspace that you may read."
+UNTIL = "Until it is mended, it is left out."
 GONE = "The memory {} is gone, somebody has forgotten it: write it anew only if it still holds."
 
 
@@ -81,14 +83,15 @@ class MemoryFiles:
         except FileNotFoundError:
             names = []
         except (ToolError, OSError) as error:
-            self.warnings.append(f"{self.folder} cannot be read, so nothing is remembered: {error}")
+            why = getattr(error, "strerror", None) or error
+            self.warnings.append(NO_FOLDER.format(self.folder, why))
             names = []
         for name in names[:MAX_FILES]:
             cache[name] = self.look(place / name)
             found[name] = cache[name][1]
         for name, why in found.items():
             if isinstance(why, str):
-                self.warnings.append(f"{self.folder}/{one_line(name)} {why}. It is left out.")
+                self.warnings.append(f"{self.folder}/{one_line(name)} {why}. {UNTIL}")
         if len(names) > MAX_FILES:
             self.warnings.append(f"{self.folder} has {len(names)} memories: only the first {MAX_FILES} are used.")
         self.cache = cache

@@ -144,6 +144,7 @@ def wishes(
     Raises FileError, ModelError.
     """
     servers, wrong = mcp_config.read_file(folder / SERVERS)
+    ask = None if arguments.permission_mode == "deny-asks" else ask  # not even for trust
     wanted = settings.load(folder, own=settings.own_file(), ask=ask, also={SERVERS: servers})
     for line in filter(None, [*wanted.told, wrong]):
         show("notice", text=f"  [settings: {line}]")

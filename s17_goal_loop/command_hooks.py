@@ -49,6 +49,7 @@ CONTEXT_CHARS = 10_000  # of one text for the model, as there; the rest is in a 
 FOLDER = ".harness"  # in the workspace
 WITH_MODE = ("UserPromptSubmit", *TOOL_EVENTS, "Stop")
 CUT = "{}\n[cut here: all of it ({:,} characters) is in {}]"
+TROUBLE = "{}, `{}`: {}. It decides nothing: mend it, or take it out of the settings"
 FEEDBACK = "A hook objects to stopping now: {}"
 
 
@@ -198,7 +199,7 @@ class CommandHooks:
             self.fired.update(hooks)
             self.silent.update(answer.hook for answer in answers if answer.trouble)
         for answer in answers:
-            self.say(f"{kind}, `{answer.hook.command}`: {answer.trouble}. It decides nothing", bool(answer.trouble))
+            self.say(TROUBLE.format(kind, answer.hook.command, answer.trouble), bool(answer.trouble))
             self.say(answer.message, bool(answer.message))
         return answers
 

@@ -4,8 +4,9 @@ Permissions judge what a command says. What it then does, `npm test` or a script
 it: a command can write in the workspace and in a /tmp of its own, nowhere else, and reaches no network. While plan mode
 is on, it cannot write in the workspace either.
 
-What it can still do: read whatever the person can read, fill the disk, and change files of the workspace that a person
-runs later. Tools that are no commands (files, search, servers, hooks) are not behind the wall; they have their own fences.
+What it can still do: read whatever the person can read, fill the disk, and make or change files of the workspace
+that a person runs later; of those that run unasked, what is there already is protected. Tools that are no commands
+(files, search, servers, hooks) are not behind the wall; they have their own fences.
 """
 
 from __future__ import annotations
@@ -90,16 +91,22 @@ def install(
 
 
 def walls(workspace: Path, is_read_only: bool, protected: Sequence[str]) -> list[str]:
-    """Return the arguments of bubblewrap for one command in ``workspace``, which must be absolute and resolved."""
+    """Return the arguments of bubblewrap for one command in ``workspace``, an absolute path without links.
+
+    A folder on the way to something protected is put in its own place: then it cannot be moved away with that.
+    """
     arguments = [*WALLS]
     for place in HIDDEN:
         arguments += ["--tmpfs", place]
     for python in dict.fromkeys((sys.base_prefix, sys.prefix)):  # `python` is the one that runs this, wherever it lies
         if any(Path(python).is_relative_to(place) for place in HIDDEN):
             arguments += ["--ro-bind", python, python]
-    arguments += ["--ro-bind" if is_read_only else "--bind", str(workspace), str(workspace)]
-    for name in protected:
-        place = workspace / name
+    bind = "--ro-bind" if is_read_only else "--bind"
+    arguments += [bind, str(workspace), str(workspace)]
+    last = [workspace / name for name in protected]
+    way = [parent for place in last for parent in place.parents if workspace in parent.parents]
+    for place in sorted({*way, *last}):  # what lies in a place comes after it
         if place.exists() and place.resolve() == place:  # what a link leads to outside cannot be written anyway
-            arguments += ["--ro-bind", str(place), str(place)]
+            is_way = place.is_dir() and place not in last
+            arguments += [bind if is_way else "--ro-bind", str(place), str(place)]
     return [*arguments, "--setenv", "TMPDIR", "/tmp", "--chdir", str(workspace)]

@@ -61,7 +61,7 @@ QUESTION = """{folder} brings settings that run programs or allow something:
 {rows}
 Programs run with your rights. Trust this folder with it? You are asked again when any of it changes.
 y = yes, anything else = leave it out: """
-LEFT_OUT = "left out, since you have not trusted this folder: {}; start here in a terminal, and answer y"
+LEFT_OUT = "left out, since you have not trusted this folder: {}; start in a terminal that may ask, and answer y"
 
 
 @dataclass(frozen=True)
@@ -230,12 +230,12 @@ def is_trusted(
 ) -> bool:
     """Whether the person has trusted, now or before, what ``workspace`` claims. Remembered in the file ``store``."""
     fingerprint = hashlib.sha256(json.dumps(claims, sort_keys=True).encode("utf-8", "replace")).hexdigest()
-    known: dict[str, Any] = {}
     try:
         document = read(store) if store else None
         known = document.value if document and isinstance(document.value, dict) else {}
     except FileError as error:
-        told.append(f"{error} Nothing in it counts, so trust is asked for anew")
+        known, store = {}, None  # whoever mends it has it back, so it is not written over
+        told.append(f"{error} Until then nothing in it counts: trust is asked for each time")
     if known.get(str(workspace)) == fingerprint:
         return True
     try:
