@@ -28,6 +28,7 @@ PYTHON = os.path.join(VENV, "Scripts", "python.exe") if os.name == "nt" else os.
 MADE = os.path.join(VENV, "learn-made.txt")  # for which Python and place .venv was made; written when it is whole
 ME = "python learn.py" if os.name == "nt" else "python3 learn.py"
 MILESTONES = ("s05", "s07", "s11", "s15", "s17")
+WORDS_A_MINUTE = 200  # that one reads of a lesson, with the code in it
 WORKERS = 8  # test processes at most: each imports the SDK, which takes a second and 80 MB
 LAST_LINES = 4  # shown of a failed command: pip says at the end what went wrong
 LAST_WIDTH = 200  # characters shown of each: those about a connection are long
@@ -36,7 +37,7 @@ LEADS_ASTRAY = ("PIP_TARGET", "PIP_PREFIX", "PIP_ROOT", "PIP_PYTHON", "PIP_DRY_R
 NO_VENV = ("this Python cannot make an environment with pip in it: install what is missing "
            "(Debian, Ubuntu: sudo apt install python3-venv), then try again.")
 HELP = f"""\
-{ME}                      the chapters, and what to do next
+{ME}                      the chapters, and what to do next; list --verbose: how long each takes to read
 {ME} run s05              a chapter; without a key it plays offline
 {ME} run s05 "a prompt"   answers one prompt; what follows is passed on: --workdir DIR
 {ME} run s05 --practice   runs your copy of the chapter, always offline
@@ -96,12 +97,15 @@ def main(arguments: list[str]) -> int:
 
 def show_chapters(arguments: list[str]) -> int:
     """List the chapters with their ideas and how far the practice has come, and say what to do next."""
-    expect(not arguments, f"list takes nothing more, as in: {ME} list")
+    wanted, options = sort_out("list", arguments, "--verbose")
+    expect(not wanted, f"list takes no chapter, as in: {ME} list --verbose")
     names = chapters()
     expect(names, f"There is no chapter in {ROOT}: get the course anew.", 1)
     star = "\u2605" if "\u2605".encode(sys.stdout.encoding, "replace") != b"?" else "*"
-    for name in names:
+    for before, name in zip(["", *names], names):
         print(f"{star if name[:3] in MILESTONES else ' '} {name:<24} {idea(name)}{standing(name)}".rstrip())
+        if options:
+            print(f"  {'':<24} {extent(before, name)}")
     coming = [number for number in MILESTONES if number not in [name[:3] for name in names]]
     print(f"\n{star} milestone: these five also stand by themselves"
           + (f" ({', '.join(coming)} still to come)." if coming else "."))
@@ -259,6 +263,15 @@ def idea(chapter: str) -> str:
     lines = [line.strip() for line in read(f"{chapter}/README.md").decode("utf-8", "replace").splitlines()]
     lines = [line.lstrip("> ") for line in lines if line and not line.startswith("#")] or [""]
     return lines[0].replace("**", "").replace("`", "")
+
+
+def extent(before: str, chapter: str) -> str:
+    """Return how much there is to read: of the lesson, of the modules that it adds, and of the whole chapter."""
+    words = len(read(f"{chapter}/README.md").split())
+    was, now = files(before, False), files(chapter, False)
+    new = [len(now[name]) for name in now if name not in was and now[name]]
+    return (f"{words:,} words, {max(1, round(words / WORDS_A_MINUTE))} min; new: {len(new)} module{'s' * (len(new) != 1)}, "
+            f"{sum(new):,} lines; all its code: {sum(map(len, now.values())):,} lines")
 
 
 def standing(chapter: str) -> str:

@@ -155,6 +155,20 @@ def test_the_list_shows_ideas_milestones_and_the_next_step(course):
     assert course.start("list").stdout == done.stdout
 
 
+def test_the_list_tells_on_request_how_much_there_is_to_read(course):
+    lesson = course.folder / "s05_todo_write" / "README.md"
+    lesson.write_text("# s05\n\n> One idea.\n\n" + "word " * 1_000, encoding="utf-8")
+    for module in ("todo.py", "more.py"):
+        (course.folder / "s05_todo_write" / module).write_text("x = 1\n" * 30, encoding="utf-8")
+    done = course.start("list", "--verbose")
+    assert done.returncode == 0 and "1,005 words, 5 min; new: " in done.stdout
+    row = done.stdout.partition("1,005 words, 5 min; new: ")[2].splitlines()[0]
+    before = set((course.folder / "s04_hooks").glob("*.py"))
+    names = {path.name for path in (course.folder / "s05_todo_write").glob("*.py")} - {path.name for path in before}
+    assert row.startswith(f"{len(names)} modules, ") and "todo.py" in names
+    assert "words" not in course.start("list").stdout
+
+
 def test_a_chapter_without_a_lesson_is_listed_too(course):
     (course.folder / "s02_tool_use" / "README.md").unlink()
     assert "\n  s02_tool_use\n" in course.start().stdout

@@ -120,6 +120,8 @@ def test_named_files_and_names_exist(page):
     code = "\n".join(path.read_text(encoding="utf-8") for path in folder.rglob("*.py"))
     for name in set(re.findall(r"`(\w+\.py)`", text_of(page))):
         assert list(ROOT.glob(f"**/{name}")), name
+    for file, name in re.findall(r"`(tests/\w+\.py)(?:::(\w+))?`", text_of(page)):
+        assert not name or re.search(rf"^def {name}\(", text_of(file), re.MULTILINE), f"{file} has no {name}"
     if page.startswith("s"):
         for name in set(re.findall(r"`([A-Z][A-Z_]{3,})`", text_of(page))):
             assert re.search(rf"\b{name}\b", code), name

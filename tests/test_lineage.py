@@ -12,6 +12,7 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
+import steps
 from conftest import CHAPTERS
 from conftest import ROOT
 from lessons import clean_environment
@@ -70,6 +71,11 @@ def test_a_step_is_small(before, after):
         gone += sum(line.startswith("- ") and len(line) > 2 for line in diff)
     assert gone <= CHANGED_LINES
     assert [name for name in new if len(now[name].splitlines()) > NEW_MODULE] == []
+
+
+def test_the_table_of_steps_is_true():
+    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    assert steps.TABLE.search(text)[0] == steps.table(), "write it anew: python tests/steps.py"
 
 
 @pytest.mark.parametrize(("before", "after"), STEPS)
