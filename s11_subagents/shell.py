@@ -34,6 +34,7 @@ HEAD = 10_000  # characters kept from the start of long output: what was run, th
 TAIL = 20_000  # characters kept from its end, where most programs say how it went
 CHUNK = 65_536  # bytes read at a time
 LINGER = 0.5  # seconds that output may still arrive after the command has ended
+ROUNDS = 3  # times that what is to be ended is looked for: it may have started something meanwhile
 LONGEST = 30_000 if os.name == "nt" else 120_000  # bytes of a command; systems take 32 and 128 KiB
 
 BASH = {
@@ -250,7 +251,7 @@ def wait(process: subprocess.Popen) -> None:
 
 
 def end_tree(process: subprocess.Popen) -> None:
-    """End ``process`` and everything that it started."""
+    """End ``process`` and everything that it started, unless that has begun a session of its own."""
     if os.name == "nt":
         subprocess.run(["taskkill", "/F", "/T", "/PID", str(process.pid)], capture_output=True, check=False)
         return
@@ -260,3 +261,22 @@ def end_tree(process: subprocess.Popen) -> None:
         pass
     except PermissionError:
         process.kill()
+    for _ in range(ROUNDS):
+        for pid in others_of_session(process.pid):  # some, such as timeout, leave the group
+            try:
+                os.kill(pid, signal.SIGKILL)
+            except (ProcessLookupError, PermissionError):
+                pass
+
+
+def others_of_session(leader: int) -> list[int]:
+    """Return the ids of the processes in the session that ``leader`` began. Only Linux tells."""
+    found = []
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            state, _, _, session = stat.read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()[:4]
+        except (OSError, ValueError):
+            continue  # it has ended meanwhile
+        if session == str(leader) and state != "Z":
+            found.append(int(stat.parent.name))
+    return found

@@ -145,6 +145,8 @@ def one_shot(agent: Agent, console: Console, prompt: str) -> int:
     outcome = work(agent, console, prompt)
     if outcome.reason not in ("error", "interrupted"):
         held, console.held = console.held, ""
+        if outcome.reason == "end_turn":
+            held = held or outcome.text  # a notice behind it has moved it to stderr
         console.write(sys.stdout, held)
     return finish(console, outcome)
 

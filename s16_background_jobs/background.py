@@ -19,15 +19,16 @@ from typing import TYPE_CHECKING
 from typing import Any
 
 from . import job_tools
-from .framing import frame
 from .hooks import BeforeModel
 from .hooks import Event
 from .hooks import PostToolUse
 from .hooks import RunEnd
+from .hooks import UserPromptSubmit
 from .job import Ended
 from .job import Job
 from .job import Work
-from .job import piece
+from .job import end_of
+from .job import told
 
 if TYPE_CHECKING:
     from .agent import Agent
@@ -36,7 +37,7 @@ MAX_RUNNING = 8  # jobs at a time: each may start a dozen processes on the perso
 MAX_ENDED = 20  # that can still be read; of older ones the news was told long ago
 SECONDS = 3_600  # that a job may run if it names no limit: a night of forgotten servers is nobody's wish
 STOPPING = 5.0  # seconds that a job which is being stopped may take to be gone
-NEWS = 1_000  # characters of the end of its output that are told with a job's end
+MAX_CALLED = 25  # runs in a row that began with a job's end: after so many without a word the person is asked for one
 
 KIND = "jobs"
 ORDER = 20  # among the notes of a turn: what has happened, behind what is allowed
@@ -45,10 +46,11 @@ CALL = (
     "with what waited for it. If nothing did, say in one line what came of it.",
     "notification",
 )
-AT_REST = ("interrupted", "error", "halted", "blocked")  # a run that ended so is not followed by one of ours
 
 LOST = Ended("was running when this conversation was left, and was ended: how far it came is unknown, its output is gone")
-LEFT = "Still running in the background: {}. /jobs stop ID ends one."
+LEFT = "Still running in the background: {}."
+OVER_TO_YOU = "{} runs in a row began with the end of a job: over to you."
+GONE = "  [ended, since they belong to the conversation that is left: {}]"
 
 
 def install(
@@ -57,15 +59,17 @@ def install(
     max_running: int = MAX_RUNNING,
     max_ended: int = MAX_ENDED,
     seconds: int = SECONDS,
+    max_called: int = MAX_CALLED,
 ) -> Jobs:
     """Let bash run commands in the background, and give the model job_output and job_stop, the person /jobs.
 
     Returns the Jobs. Raises ValueError for limits below one.
     """
-    if min(max_running, max_ended, seconds) < 1:
-        raise ValueError("max_running, max_ended and seconds must be whole numbers from 1 on.")
-    jobs = Jobs(agent, max_running, max_ended, seconds)
+    if min(max_running, max_ended, seconds, max_called) < 1:
+        raise ValueError("max_running, max_ended, seconds and max_called must be whole numbers from 1 on.")
+    jobs = Jobs(agent, max_running, max_ended, seconds, max_called)
     job_tools.install(agent, jobs)
+    agent.on(UserPromptSubmit, jobs.count)
     agent.on(BeforeModel, jobs.tell, last=True)
     agent.on(PostToolUse, jobs.seen)
     agent.on(RunEnd, jobs.after_run)
@@ -83,6 +87,7 @@ class JobEnd(Event):
     ``exit_status`` is None where there is none to trust; ``output`` is the end of what the job has printed.
     """
 
+    id: str
     command: str
     exit_status: int | None
     output: str
@@ -96,9 +101,12 @@ class Jobs:
     max_running: int
     max_ended: int
     seconds: int
+    max_called: int
     jobs: dict[str, Job] = field(default_factory=dict)
     number: int = 0
     in_run: bool = False  # a request is still to come that can tell the news
+    at_rest: bool = False  # the last run did not come to its own end: none of ours follows it
+    called: int = 0  # runs of ours since the person spoke
     lock: Any = field(default_factory=threading.RLock)
 
     def add(self, command: str, work: Work, title: str = "") -> Job:
@@ -130,26 +138,31 @@ class Jobs:
             new = [job for job in self.news() if not job.was_called]
             for job in new:
                 job.was_called = True
-            if new:
+            if new and not self.at_rest:
                 self.call_for_a_run()
 
     def call_for_a_run(self) -> None:
         if CALL not in self.agent.queue:
             self.agent.enqueue(*CALL)
 
+    def count(self, event: UserPromptSubmit) -> None:
+        """A prompt comes in: ours is one more in a row, the person's ends the row."""
+        if event.agent is self.agent:
+            self.called = 0 if event.source == "person" else self.called + (event.source == CALL[1])
+
     def tell(self, event: BeforeModel) -> None:
         """A request is about to go out: it tells what has ended, and then nobody needs to be called for it."""
         if event.agent is not self.agent or self.agent.halt:
             return
         with self.lock:
-            self.in_run = True
+            self.in_run, self.at_rest = True, False
             news = self.news()
         for job in news:
             self.agent.show("notice", text=f"  [{job} {job.ended.words}: the model is told]")
             self.agent.history.note(KIND, told(job), order=ORDER)
             job.was_told = True
             if job.command:
-                self.agent.fire(JobEnd(self.agent, job.command, job.ended.exit_status, end_of(job)[0]))
+                self.agent.fire(JobEnd(self.agent, job.id, job.command, job.ended.exit_status, end_of(job)[0]))
         if news:
             with self.lock:
                 while CALL in self.agent.queue:
@@ -165,15 +178,16 @@ class Jobs:
 
     def after_run(self, event: RunEnd) -> None:
         """No request of this run will tell anything any more: what ended too late for it calls for the next one."""
+        running = self.running()
+        if self.called >= self.max_called and running and event.outcome.reason == "end_turn":
+            event.outcome.end("halted", OVER_TO_YOU.format(self.called))
         with self.lock:
-            self.in_run = False
-            for job in self.news():
-                job.was_called = job.was_called or event.outcome.reason in AT_REST
+            self.in_run, self.at_rest = False, event.outcome.reason != "end_turn"
             self.call()
             waits = any(note.kind == KIND for note in self.agent.history.notes)  # there was no room for it
-            if waits and event.outcome.reason not in AT_REST:
+            if waits and not self.at_rest:
                 self.call_for_a_run()
-        if running := self.running():
+        if running:
             left = LEFT.format(", ".join(map(str, running)))
             event.outcome.detail = f"{event.outcome.detail} {left}".strip()
 
@@ -203,10 +217,11 @@ class Jobs:
         with self.lock:
             return [job for job in self.jobs.values() if job.ended and not job.was_told]
 
-    def busy(self) -> bool:
-        """Whether it is too early to judge the work: a job is running, or a run will come that tells of its end."""
+    def busy(self) -> str:
+        """Return why it is too early to judge the work: which jobs run, or have ended and make a run to come; "" if none."""
         with self.lock:
-            return bool(self.running()) or CALL in self.agent.queue or not all(job.was_called for job in self.news())
+            to_come = [job for job in self.news() if not job.was_called or CALL in self.agent.queue]
+            return ", ".join(map(str, [*self.running(), *to_come]))
 
     def overview(self) -> str:
         """Return the jobs, one a line; "" if there are none."""
@@ -236,27 +251,11 @@ class Jobs:
     def restore(self, value: dict[str, Any] | None) -> None:
         """Take back what ``agent.changed`` announced. Those jobs are gone; and those of the conversation before end now."""
         with self.lock:
-            before, self.jobs = self.jobs, {}
-            self.number = value["number"] if value else 0
-            for each in value["open"] if value else []:  # it waits for the person, as all does after a resume
+            before, self.jobs = self.running(), {}
+            self.number, self.called = value.get("number", 0) if value else 0, 0
+            for each in value.get("open", []) if value else []:  # it waits for the person, as all does after a resume
                 self.jobs[each["id"]] = Job(each["id"], each["command"], None, LOST, was_called=True, title=each.get("title", ""))
-        for job in before.values():
-            if not job.ended:
-                job.work.stop()
-
-
-def told(job: Job) -> str:
-    """Return what the model is told of the end of ``job``. What it printed is data, and framed as that."""
-    words = f"The background job {job} {job.ended.words}."
-    if not job.work:
-        return words
-    text, end = end_of(job)
-    printed = f"It printed {end} characters, job_output reads them." if end else "It printed nothing."
-    return f"{words} {printed}" + (f" The end of it:\n{frame(f'output of {job.id}', text)}" if text else "")
-
-
-def end_of(job: Job) -> tuple[str, int]:
-    """Return the end of what ``job`` has printed, as much as is told of it, and how many characters there are in all."""
-    limit = NEWS if job.work is None or job.work.news is None else job.work.news
-    end = piece(job.output, 0, 0)[2]
-    return piece(job.output, max(0, end - limit), limit)[0], end
+        if before:
+            self.agent.show("notice", text=GONE.format(", ".join(map(str, before))))
+        for job in before:
+            job.work.stop()

@@ -8,12 +8,12 @@ this program holds. When the program is gone, however it went, the pipe is close
 from __future__ import annotations
 
 import os
-import shlex
 import subprocess
 import threading
 from dataclasses import dataclass
 from typing import Protocol
 
+from .framing import frame
 from .shell import LINGER
 from .shell import Output
 from .shell import Shell
@@ -23,10 +23,16 @@ from .shell import find_bash
 
 KEPT_HEAD = 10_000  # characters kept from the start of a job's output, as of any command
 KEPT_TAIL = 1_000_000  # and from its end: of eight jobs that is little memory, and more than anybody reads
+NEWS = 1_000  # characters of the end of its output that are told with a job's end
 NAME = 60  # characters of a command where it stands for its job
 
-# The guard keeps nothing of the job open but the pipe, so that the end of its output is seen.
-GUARDED = "exec 9<&0 </dev/null; (read -r _ <&9; kill -9 0) >/dev/null 2>&1 & exec {} -c {} 9<&-"
+# The guard heeds no signal that a job may send to its own group, is nobody's child whom a job could wait for, and keeps
+# nothing of the job open but the pipe, so that the end of its output is seen. $0 is bash, $1 the command.
+GUARD = """trap '' HUP INT QUIT TERM; read -r _ <&9
+for stat in /proc/[0-9]*/stat; do
+  read -r line <$stat && line=${line##*) } && set -- $line && [ "$4" = $$ ] && pid=${stat#/proc/} && kill -9 ${pid%/stat}
+done; kill -9 0"""
+GUARDED = f'exec 9<&0 </dev/null; (({GUARD}) >/dev/null 2>&1 &); exec "$0" -c "$1" 9<&-'
 
 
 @dataclass(frozen=True)
@@ -87,7 +93,7 @@ class Command:
         self.output = Output(KEPT_HEAD, KEPT_TAIL)
         self.was_stopped = threading.Event()
         self.reader = threading.Thread(target=self.read, daemon=True)
-        self.process = shell.start(guarded(command), stdin=subprocess.PIPE)
+        self.process = shell.start(*guarded(command), stdin=subprocess.PIPE)
         self.reader.start()
 
     def read(self) -> None:
@@ -100,9 +106,9 @@ class Command:
             self.process.wait(self.seconds)
         except subprocess.TimeoutExpired:
             is_late = True
-            end_tree(self.process)
-            self.process.wait()
-        self.process.stdin.close()  # the guard sees it
+        end_tree(self.process)  # what it left running, and the guard
+        self.process.wait()
+        self.process.stdin.close()
         self.reader.join(LINGER)
         self.shell.running.discard(self.process)
         if self.was_stopped.is_set():
@@ -117,11 +123,11 @@ class Command:
             end_tree(self.process)
 
 
-def guarded(command: str) -> str:
-    """Return ``command`` with a guard beside it, which ends its process group as soon as its standard input is closed."""
+def guarded(command: str) -> tuple[str, ...]:
+    """Return what bash is to run: ``command`` with a guard beside it, which ends both once its standard input is closed."""
     if os.name == "nt":
-        return command  # there are no process groups to be ended; the program itself ends the tree when it leaves
-    return GUARDED.format(shlex.quote(find_bash()), shlex.quote(command))
+        return (command,)  # there are no process groups to be ended; the program itself ends the tree when it leaves
+    return GUARDED, find_bash(), command
 
 
 def piece(output: Output, offset: int, limit: int) -> tuple[str, int, int]:
@@ -142,3 +148,20 @@ def piece(output: Output, offset: int, limit: int) -> tuple[str, int, int]:
         return f"[{after_gap - offset} characters left out]\n{text}", after_gap + len(text), end
     text = (head + tail)[max(0, offset - left_out) :][:limit]
     return text, offset + len(text), end
+
+
+def told(job: Job) -> str:
+    """Return what the model is told of the end of ``job``. What it printed is data, and framed as that."""
+    words = f"The background job {job} {job.ended.words}."
+    if not job.work:
+        return words
+    text, end = end_of(job)
+    printed = f"It printed {end} characters, job_output reads them." if end else "It printed nothing."
+    return f"{words} {printed}" + (f" The end of it:\n{frame(f'output of {job.id}', text)}" if text else "")
+
+
+def end_of(job: Job) -> tuple[str, int]:
+    """Return the end of what ``job`` has printed, as much as is told of it, and how many characters there are in all."""
+    limit = NEWS if job.work is None or job.work.news is None else job.work.news
+    end = piece(job.output, 0, 0)[2]
+    return piece(job.output, max(0, end - limit), limit)[0], end

@@ -13,6 +13,7 @@ import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Callable
+from typing import Iterator
 
 from . import mcp_config
 from . import mcp_tools
@@ -223,30 +224,42 @@ def work(agent: Agent, console: Console, line: str) -> Outcome:
     return outcome
 
 
-def work_alone(agent: Agent, console: Console, line: str) -> Outcome:
-    """As ``work``, where nobody types: what goes on in the background is waited for, and what it leads to is run."""
+def runs_alone(agent: Agent, console: Console, line: str) -> Iterator[Outcome]:
+    """As ``work``, where nobody types: yield how each run has ended. Between them, what goes on in the background is
+    waited for; a run that did not come to its own end is the last one."""
     outcome = work(agent, console, line)
-    while outcome.reason not in ("interrupted", "error"):
-        while not agent.queue and any(goes_on() for goes_on in agent.beside):
-            time.sleep(NAP)
-        if not agent.queue:
-            break
-        finish(console, outcome)
-        outcome = work(agent, console, "")
-    return outcome
+    yield outcome
+    while outcome.reason == "end_turn" and (agent.queue or goes_on(agent)):
+        try:
+            while goes_on(agent) and not agent.queue:
+                time.sleep(NAP)
+        except KeyboardInterrupt:
+            yield Outcome(reason="interrupted", detail="Interrupted while waiting for what runs in the background.")
+            return
+        if agent.queue:
+            outcome = work(agent, console, "")
+            yield outcome
+
+
+def goes_on(agent: Agent) -> bool:
+    return any(goes_on() for goes_on in agent.beside)
 
 
 def one_shot(agent: Agent, console: Console, prompt: str) -> int:
-    """Run one prompt. The final reply alone goes to stdout."""
-    outcome = work_alone(agent, console, prompt)
-    if isinstance(console, Report):
+    """Run one prompt. The final reply alone goes to stdout, and that of each run which a background job leads to."""
+    texts = []
+    for outcome in runs_alone(agent, console, prompt):
+        if outcome.reason not in ("error", "interrupted") and not isinstance(console, Report):
+            held, console.held = console.held, ""
+            if outcome.reason == "end_turn":
+                held = held or outcome.text  # a notice behind it has moved it to stderr
+            console.write(sys.stdout, held)
+        texts.append(outcome.text)
         status = finish(console, outcome)
+    if isinstance(console, Report):
+        outcome.text = "\n\n".join(filter(None, texts))
         console.result(outcome, status, agent)
-        return status
-    if outcome.reason not in ("error", "interrupted"):
-        held, console.held = console.held, ""
-        console.write(sys.stdout, held)
-    return finish(console, outcome)
+    return status
 
 
 def interactive(agent: Agent, console: Terminal, model: Model) -> int:
@@ -304,7 +317,8 @@ def play(agent: Agent, console: Console, model: Model) -> int:
     status = 0
     for line in model.script.lines:
         console.line(f"\n> {line}")
-        status = finish(console, work_alone(agent, console, line)) or status
+        for outcome in runs_alone(agent, console, line):
+            status = finish(console, outcome) or status
         if status == 130:
             break
     return status

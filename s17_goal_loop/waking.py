@@ -13,7 +13,7 @@ import threading
 import time
 from typing import Callable
 
-NAP = 0.1  # seconds between two looks for a key, where no signal ends input()
+NAP = 0.1  # seconds between two signals, and where there are none, between two looks for a key
 
 
 class Woken(KeyboardInterrupt):
@@ -27,27 +27,39 @@ class Waker:
         self.is_due = is_due
         self.is_key = is_key or key_on_windows()
         self.at_prompt = False
-        self.typed = ""
+        self.typed = ""  # half a line, until it stands in the line editor again
+        self.inserting = self.insisting = False
+        self.lock = threading.Lock()
         if self.is_key is None:
             signal.signal(signal.SIGUSR1, self.on_signal)  # for good: without it, a late signal would end the program
 
     def wake(self) -> None:
         """Something waits: end the prompt, if the person is at it."""
-        if self.at_prompt and self.is_key is None:
+        with self.lock:
+            if self.at_prompt and self.is_key is None and not self.insisting:
+                self.insisting = True
+                threading.Thread(target=self.insist, daemon=True).start()
+
+    def insist(self) -> None:
+        """Send signals until the prompt has ended: one that comes while it is being shown may be lost."""
+        while True:
+            with self.lock:
+                self.insisting = self.at_prompt and self.is_due()
+                if not self.insisting:
+                    return
             signal.pthread_kill(threading.main_thread().ident, signal.SIGUSR1)
+            time.sleep(NAP)
 
     def on_signal(self, number: int, frame: object) -> None:
-        if self.at_prompt and self.is_due():
-            self.at_prompt = False  # one is enough
-            self.typed = typed_so_far()
+        if self.at_prompt and self.is_due() and not self.inserting:
+            self.typed = self.typed or typed_so_far()
             raise Woken
 
     def ask(self, ask: Callable[[], str]) -> str:
         """Return the line that ``ask()`` returns. Raises Woken as soon as something waits; half a line is kept for the
         next time."""
         before = watch_lines()
-        put_back(self.typed)
-        self.typed = ""
+        put_back(self.insert if self.typed else None)
         try:
             self.at_prompt = True
             if self.is_due():
@@ -60,14 +72,21 @@ class Waker:
             self.at_prompt = False
             return line
         except Woken:
+            self.at_prompt = False
             if line := entered_since(before):  # the signal came behind Enter, and the line is not lost
                 self.typed = ""
                 return line
             raise
         finally:
             self.at_prompt = False
-            put_back("")
+            put_back(None)
             unwatch_lines(before)
+
+    def insert(self) -> None:
+        """In the line editor, which has just begun: put back what was typed. An exception would be lost in there."""
+        self.inserting = True
+        readline_or_none().insert_text(self.typed)
+        self.typed, self.inserting = "", False
 
 
 def key_on_windows() -> Callable[[], bool] | None:
@@ -93,10 +112,10 @@ def typed_so_far() -> str:
     return editor.get_line_buffer() if editor else ""
 
 
-def put_back(text: str) -> None:
-    """Have the next prompt begin with ``text``."""
+def put_back(insert: Callable[[], None] | None) -> None:
+    """Have the next prompt begin with a call of ``insert``."""
     if editor := readline_or_none():
-        editor.set_startup_hook((lambda: editor.insert_text(text)) if text else None)
+        editor.set_startup_hook(insert)
 
 
 def watch_lines() -> int:

@@ -267,6 +267,15 @@ def test_a_time_limit_ends_the_command_and_all_it_started(shell, alive, tmp_path
     assert not shell.running
 
 
+@pytest.mark.parametrize("form", ["timeout 60 bash -c '{}'", "set -m; ({}) & wait"])
+def test_what_has_left_the_group_is_ended_too(shell, alive, form):
+    """`timeout` makes a group of its own, and models write it all the time."""
+    if not Path("/proc/self/stat").exists():
+        return  # nobody tells which processes belong to a session
+    assert shell.run(form.format(f"{UP}; sleep 50"), 0.5).timed_out
+    until(alive.all_gone)
+
+
 def test_a_command_that_ends_in_time_is_not_ended(shell):
     finished = shell.run("echo one; exit 4", timeout=SOON)
     assert (finished.output, finished.exit_status, finished.timed_out) == ("one\n", 4, False)
