@@ -101,6 +101,8 @@ class Log:
         if len(line) > MAX_LINE:
             raise OSError(f"it has more than {MAX_LINE:,} bytes")
         with self.lock:
+            if not is_at(self.file, self.path):
+                raise OSError(f"{self.path.name} was moved, replaced or removed by somebody else")
             if self.is_torn:
                 line = b"\n" + line  # what is left of a record must not swallow the next one
             self.is_torn = True
@@ -207,6 +209,14 @@ def write_new(path: Path, records: Iterable[Record]) -> None:
         with contextlib.suppress(OSError):
             os.unlink(temporary)
         raise
+
+
+def is_at(file: int, path: Path) -> bool:
+    """Whether the open file is still the one at ``path``: what goes into another one, nobody finds again."""
+    try:
+        return os.path.samestat(os.fstat(file), os.lstat(path))
+    except (FileNotFoundError, NotADirectoryError):
+        return False
 
 
 def ends_a_line(file: int, size: int) -> bool:

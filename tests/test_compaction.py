@@ -1131,3 +1131,22 @@ def test_a_side_call_shows_and_keeps_nothing(chapter):
     request = {**agent.request(), "messages": [turn("user", text("x"))]}
     assert agent.side_call(request).text == "aside"
     assert chapter.shown == [] and agent.history.messages == []
+
+
+@pytest.mark.parametrize("path", [".harness/results/0001-x.txt", ".harness", "a/../.HARNESS/new/x", "below/.harness/x", "link/x"])
+def test_what_the_harness_keeps_is_not_written_by_the_tools_for_files(chapter, path):
+    always = []
+    agent = chapter.agent(talk("x", Step("y")), ask=lambda question: always.append(question) or "a")
+    (chapter.workspace / ".harness").mkdir()
+    try:
+        (chapter.workspace / "link").symlink_to(".harness", target_is_directory=True)
+    except OSError:
+        path = path.replace("link", ".harness")  # Windows lets not everybody make one
+
+    def judge(name, path):
+        arguments = {"path": path, "content": "", "old_text": "", "new_text": ""}
+        return agent.permissions.check(agent, agent.tools[name], {"name": name, "input": arguments}).verdict
+
+    assert [judge(name, "src/x") for name in ("write_file", "edit_file")] == ["allow", "allow"] and len(always) == 2
+    assert [judge(name, path) for name in ("write_file", "edit_file", "read_file")] == ["deny", "deny", "allow"]
+    assert len(always) == 2

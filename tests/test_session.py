@@ -711,6 +711,45 @@ def test_a_folder_that_cannot_be_made_stops_nobody(chapter, another):
     assert agent.session.id == ""
 
 
+def test_the_model_does_not_write_the_log_that_it_is_kept_in(chapter, monkeypatch):
+    monkeypatch.setattr(chapter.load("recorder"), "new_id", lambda: "known")
+    log, other = ".harness/sessions/known.jsonl", ".harness/sessions/other.jsonl"
+    agent = chapter.agent(
+        talk(
+            "forge",
+            Step(calls=[Call("write_file", path="mine.txt", content="x")]),  # "always", says the person
+            Step(calls=[Call("write_file", path=log, content="{}"), Call("write_file", path=other, content="{}")]),
+            Step(calls=[Call("edit_file", path=log, old_text="forge", new_text="x"), Call("read_file", path=log)]),
+            Step("Done."),
+        ),
+        ask=lambda question: "a",
+    )
+    assert chapter.run(agent, "forge").text == "Done." and agent.session.is_kept
+    blocks = [block for message in agent.history.messages for block in message["content"]]
+    flags = [block.get("is_error", False) for block in blocks if block["type"] == "tool_result"]
+    assert flags == [False, True, True, True, False]
+    assert records(agent.session)[-1]["type"] == "run_ended" and len(os.listdir(folder(chapter))) == 1
+    agent.session.close()
+
+
+@pytest.mark.parametrize("how", ["removed", "replaced", "moved"])
+def test_a_log_that_is_not_at_its_place_any_more_is_not_written_on_in_silence(chapter, another, how):
+    if os.name == "nt":
+        return  # there an open file stays where it is
+    agent = another()
+    chapter.run(agent, "first")
+    path = agent.session.log.path
+    if how == "moved":
+        path.parent.rename(path.parent.with_name("elsewhere"))
+    else:
+        path.unlink()
+    if how == "replaced":
+        path.write_text("{}\n", "utf-8")
+    assert chapter.run(agent, "second").reason == "end_turn" and not agent.session.is_kept
+    told = [text for text in notices(chapter) if "not kept any more" in text]
+    assert len(told) == 1 and "was moved, replaced or removed by somebody else" in told[0]
+
+
 def test_another_session_can_be_taken_up_where_this_one_was_lost(chapter, agent, disk, another):
     agent.session.close()
     other = another()
