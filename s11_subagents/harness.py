@@ -54,7 +54,8 @@ def build(
     agent.keepers["Skills loaded"] = lambda: "\n".join(f"- {name}: load again if needed" for name in manuals.loaded)
     agent.on(PostCompact, lambda event: (pilot.forget(), manuals.rebuild(), system.rebuild()))
     recovery.install(agent, compact=compactor.compact, fallback=model.fallback)
-    subagents.install(agent, build_child=build_child, desk=questions.install(agent), plan=plan)
+    helpers = subagents.install(agent, build_child=build_child, desk=questions.install(agent), plan=plan)
+    helpers.check_kinds()  # all tools are there that a kind can name
     return agent
 
 

@@ -56,7 +56,7 @@ def build(
     agent.keepers["Skills loaded"] = lambda: "\n".join(f"- {name}: load again if needed" for name in manuals.loaded)
     agent.on(PostCompact, lambda event: (pilot.forget(), manuals.rebuild(), system.rebuild()))
     recovery.install(agent, compact=compactor.compact, fallback=model.fallback)
-    subagents.install(agent, build_child=build_child, desk=questions.install(agent), plan=plan)
+    helpers = subagents.install(agent, build_child=build_child, desk=questions.install(agent), plan=plan)
     agent.session = session.install(agent)
 
     def begin_anew(event: SessionStart) -> None:
@@ -68,6 +68,7 @@ def build(
             system.rebuild()
 
     agent.on(SessionStart, begin_anew)
+    helpers.check_kinds()  # all tools are there that a kind can name
     return agent
 
 

@@ -18,6 +18,7 @@ from typing import Any
 from typing import Callable
 
 from .agent_types import AgentType
+from .agent_types import check_tools
 from .agent_types import read_types
 from .hooks import BeforeModel
 from .hooks import PostToolUse
@@ -55,6 +56,7 @@ rest of what was asked. Your last message is your report: what you found, what y
 open. Ask nobody: put open questions into the report. Start no subagents. The job:
 {job}"""
 PLANNING = "Plan mode is on, for you as well: look, and change nothing. What should be changed belongs into your report."
+NO_TOOL = "A {} needs the tool {}, which is not there now: is its server running? Take another kind, or none."
 NO_TASK = "Refused: a subagent starts no subagents. Do the job yourself, or report that it is too large for one."
 NO_EXIT = "Refused: a subagent presents no plan to the person. Put the plan, or the open question, into your final report."
 
@@ -72,11 +74,14 @@ def install(
     """Give ``agent`` the tool task.
 
     ``build_child(agent)`` returns an agent as ``share`` leaves it. ``plan`` is the parent's plan mode, which is a
-    subagent's as well. ``folder``, in the workspace, holds kinds of subagents; they are read now. Raises ValueError.
+    subagent's as well. ``folder``, in the workspace, holds kinds of subagents; they are read now, and their tools
+    checked by ``check_kinds``, when all are there. Raises ValueError.
     """
     if min(max_turns, max_together) < 1:
         raise ValueError("max_turns and max_together must be whole numbers from 1 on.")
-    types = read_types(agent.workspace, folder, [*agent.tools])
+    types, warnings = read_types(agent.workspace, folder)
+    for warning in warnings:
+        agent.show("notice", text=f"  [subagents: {warning}]")
     kinds = "".join(f"\n- {each.name}: {each.description}" for each in types.values())
     properties = {
         "description": {"type": "string", "description": "The job in three to six words, for the person who watches."},
@@ -87,7 +92,7 @@ def install(
         properties["agent"] = {"type": "string", "enum": [*types], "description": f"A kind of subagent:{kinds}"}
     required = ["description", "prompt"]
     schema = {"type": "object", "properties": properties, "required": required, "additionalProperties": False}
-    subagents = Subagents(agent, build_child, desk, plan, types, max_turns, max_together)
+    subagents = Subagents(agent, build_child, desk, plan, folder, types, max_turns, max_together)
     # By itself it changes nothing, so nobody is asked: each call that a subagent makes is judged like any other.
     add_tool(agent, Tool(TASK, DESCRIPTION, schema, subagents.task, read_only=True, side_by_side=True))
     agent.on(BeforeModel, subagents.keep_request, last=True)
@@ -117,11 +122,16 @@ class Subagents:
     build_child: Callable[[Agent], Agent]
     desk: Desk
     plan: PlanMode | None
+    folder: str
     types: dict[str, AgentType]
     max_turns: int
     max_together: int
     request: dict[str, Any] = field(default_factory=dict)  # the agent's last one, without the messages
     begun: list[Subagent] = field(default_factory=list)
+
+    def check_kinds(self) -> None:
+        """Raise ValueError for a kind that names a tool which there is not. To be called when all are installed."""
+        check_tools(self.types, self.folder, [name for name in self.agent.tools if name != TASK])
 
     def task(self, agent: Agent, /, description: str, prompt: str, fork: bool = False, **chosen: str) -> Subagent:
         """The tool: begin a job at a side desk. ``chosen`` may hold ``agent``, the name of a kind. Raises ToolError."""
@@ -130,6 +140,8 @@ class Subagents:
             raise ToolError("The prompt is empty: say what the subagent is to do.")
         if fork and kind:
             raise ToolError("A fork has the tools and the model of this conversation: leave out fork, or agent.")
+        if missing := [name for name in (kind and kind.tools) or () if name not in agent.tools]:
+            raise ToolError(NO_TOOL.format(kind.name, missing[0]))
         beside = self.running()
         if len(beside) >= self.max_together:
             raise ToolError(f"{self.max_together} subagents are at work: give this job to one when they have reported.")

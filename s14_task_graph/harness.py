@@ -64,7 +64,7 @@ def build(
     agent.keepers["Skills loaded"] = lambda: "\n".join(f"- {name}: load again if needed" for name in manuals.loaded)
     agent.on(PostCompact, lambda event: (pilot.forget(), manuals.rebuild(), system.rebuild()))
     recovery.install(agent, compact=compactor.compact, fallback=model.fallback)
-    subagents.install(agent, build_child=build_child, desk=questions.install(agent), plan=plan)
+    helpers = subagents.install(agent, build_child=build_child, desk=questions.install(agent), plan=plan)
     agent.session = session.install(agent)
 
     def begin_anew(event: SessionStart) -> None:
@@ -83,6 +83,7 @@ def build(
     catch_up.install(agent, look=plans.look, earlier_session=log.earlier, this_session=log.records)
     todo_copy.install(agent, folder=own_folder or agent.workspace / ".harness" / "todos", session=lambda: log.id)
     tasks.install(agent)
+    helpers.check_kinds()  # all tools are there that a kind can name
     return agent
 
 

@@ -2,7 +2,8 @@
 
 Such a file is YAML between two lines ``---`` and then a text for the subagent's system prompt. It can take tools away and
 name another model. It can grant nothing: what is not the parent's is an error, and so is every other fault in it. Whoever
-wrote "only these tools" shall not find out later that a typing error gave them all.
+wrote "only these tools" shall not find out later that a typing error gave them all. What was never meant for a kind, a file
+without front matter, is left out with a warning.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from .paths import resolve
+from .skill_files import FENCE
 from .skill_files import Fault
 from .skill_files import NAME
 from .skill_files import read_text
@@ -23,6 +25,7 @@ from .tools import ToolError
 MAX_BYTES = 50_000  # of a file: its text stands in each request of the subagent
 KEYS = ("description", "tools", "model", "name")
 README = "readme.md"  # may lie beside them
+LATER = "mcp__"  # so begin the names of tools that come with their servers, when the agent is at work
 
 
 class WrongType(ValueError):
@@ -40,32 +43,49 @@ class AgentType:
     text: str
 
 
-def read_types(workspace: Path, folder: str, tools: Collection[str]) -> dict[str, AgentType]:
-    """Return the kinds in ``folder`` of ``workspace`` by their name; ``tools`` are the names that there are for them.
+def read_types(workspace: Path, folder: str) -> tuple[dict[str, AgentType], list[str]]:
+    """Return the kinds in ``folder`` of ``workspace`` by their name, and a warning for each thing that is no kind.
 
-    Raises WrongType that names the file and says what is wrong with it.
+    Raises WrongType that names the file and says what is wrong with it. Of the tools, see ``check_tools``.
     """
     try:
         root = resolve(workspace, folder)
         files = sorted(path for path in root.iterdir() if path.suffix == ".md" and path.name.lower() != README)
     except FileNotFoundError:
-        return {}
+        return {}, []
+    except NotADirectoryError:
+        return {}, [f"{folder} is no folder: kinds of subagents are Markdown files in a folder of this name"]
     except (OSError, ToolError) as error:
         raise WrongType(f"{folder} cannot be read: {error}") from None
-    types = {}
+    types, warnings = {}, []
     for file in files:
         try:
-            types[file.stem] = read_type(file, root, tools)
+            text = read_text(file, root, MAX_BYTES)
+            if text.lstrip().startswith(FENCE):
+                types[file.stem] = read_type(file.stem, text)
+            else:
+                warnings.append(f"{folder}/{one_line(file.name)} has no front matter, so it is no kind of subagent")
         except (Fault, ValueError) as error:
             raise WrongType(f"{folder}/{one_line(file.name)} {error}.") from None
-    return types
+    return types, warnings
 
 
-def read_type(file: Path, root: Path, tools: Collection[str]) -> AgentType:
-    """Return the kind that ``file`` describes. Raises Fault or ValueError whose words follow the file's name."""
-    if not NAME.fullmatch(file.stem):
+def check_tools(types: dict[str, AgentType], folder: str, tools: Collection[str]) -> None:
+    """Raise WrongType for a kind that names a tool which is not among ``tools``, all that there are for subagents.
+
+    Tools of servers may come later: whether those are there is seen when the kind is used.
+    """
+    for kind in types.values():
+        if unknown := [name for name in kind.tools or () if name not in tools and not name.startswith(LATER)]:
+            about = f"which a subagent cannot have: there are {', '.join(tools)}"
+            raise WrongType(f"{folder}/{kind.name}.md names the tool {unknown[0]!r}, {about}.")
+
+
+def read_type(name: str, text: str) -> AgentType:
+    """Return the kind that a file describes. Raises Fault or ValueError whose words follow the file's name."""
+    if not NAME.fullmatch(name):
         raise ValueError("must be named by letters, digits and single hyphens")
-    front, text, _ = split(read_text(file, root, MAX_BYTES))
+    front, text, _ = split(text)
     try:
         fields, twice = read_yaml(front)
     except ValueError as error:
@@ -74,8 +94,8 @@ def read_type(file: Path, root: Path, tools: Collection[str]) -> AgentType:
         raise ValueError(twice[0])
     if unknown := [key for key in fields if key not in KEYS]:
         raise ValueError(f"has the key {unknown[0]!r}, which is not known: there are {', '.join(KEYS)}")
-    if fields.get("name", file.stem) != file.stem:
-        raise ValueError(f"has the name {fields['name']!r}: it must be that of the file, {file.stem!r}")
+    if fields.get("name", name) != name:
+        raise ValueError(f"has the name {fields['name']!r}: it must be that of the file, {name!r}")
     for key in ("description", "model"):
         if not isinstance(fields.get(key, ""), str):
             raise ValueError(f"has a {key} that is no text")
@@ -84,17 +104,14 @@ def read_type(file: Path, root: Path, tools: Collection[str]) -> AgentType:
         raise ValueError("has no description: say there what it is for")
     if not text:
         raise ValueError("has nothing below its front matter: say there how to do the work")
-    return AgentType(file.stem, description, names_of(fields.get("tools"), tools), one_line(fields.get("model", "")), text)
+    return AgentType(name, description, names_of(fields.get("tools")), one_line(fields.get("model", "")), text)
 
 
-def names_of(value: object, tools: Collection[str]) -> tuple[str, ...] | None:
+def names_of(value: object) -> tuple[str, ...] | None:
     """Return the tools that a kind names, as a list or as text with commas; None if it says nothing of them."""
     if value is None:
         return None
     listed = value.split(",") if isinstance(value, str) else value
     if not isinstance(listed, list) or not all(isinstance(each, str) for each in listed):
         raise ValueError("has tools that are no list of names")
-    names = tuple(each.strip() for each in listed)
-    if unknown := [name for name in names if name not in tools]:
-        raise ValueError(f"names the tool {unknown[0]!r}, which a subagent cannot have: there are {', '.join(tools)}")
-    return names
+    return tuple(each.strip() for each in listed)

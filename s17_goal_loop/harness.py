@@ -129,6 +129,7 @@ def build(
 
     # What the person and the folder bring along.
     settings.check_rules(agent.tools)  # all tools are there that a rule can name
+    helpers.check_kinds()
     agent.permissions.rules = permissions.Permissions(settings.rules, ask, agent.tools).rules
     servers = mcp_tools.install(agent, servers=settings.mcp_servers, environment=os.environ, wait_seconds=patience)
     agent.exits.callback(servers.close)

@@ -66,9 +66,9 @@ def test_without_kinds_there_is_nothing_to_choose(chapter):
 
 def test_without_kinds_yaml_is_not_imported(chapter):
     code = f"import sys, pathlib; sys.path.insert(0, {str(ROOT)!r}); from {chapter.name}.agent_types import read_types; "
-    code += f"print(read_types(pathlib.Path({str(chapter.workspace)!r}), 'agents', []), 'yaml' in sys.modules)"
+    code += f"print(read_types(pathlib.Path({str(chapter.workspace)!r}), 'agents'), 'yaml' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, encoding="utf-8", check=True)
-    assert done.stdout == "{} False\n"
+    assert done.stdout == "({}, []) False\n"
 
 
 def test_a_fork_of_a_kind_is_an_error(chapter):
@@ -94,7 +94,8 @@ def test_a_fork_of_a_kind_is_an_error(chapter):
         ("a.md", READER.replace("tools:", "model: [x]\ntools:"), "model that is no text"),
         ("a.md", READER.replace("tools:", "name: b\ntools:"), "the name 'b'"),
         ("a.md", READER.replace("\nGive file and line.\n", ""), "nothing below"),
-        ("a.md", "Give file and line.", "no front matter"),
+        ("a.md", READER.replace("---\n\n", ""), "front matter without an end"),
+        ("a.md", "\n----\n" + READER, "no front matter"),
         ("a b.md", READER, "agents/a b.md must be named"),
     ],
 )
@@ -108,7 +109,7 @@ def test_a_kind_that_is_wrong_stops_the_start_and_names_the_file(chapter, name, 
 def test_a_kind_may_be_called_by_its_name_and_list_its_tools(chapter):
     kind(chapter, "a.md", READER.replace("tools: read_file, grep", "name: a\ntools: [bash]"))
     kind(chapter, "b.md", READER.replace("tools: read_file, grep\n", ""))
-    types = chapter.load("agent_types").read_types(chapter.workspace, "agents", ["bash"])
+    types = chapter.load("agent_types").read_types(chapter.workspace, "agents")[0]
     assert (types["a"].tools, types["b"].tools, types["b"].model) == (("bash",), None, "")
 
 
@@ -141,3 +142,50 @@ def test_the_program_says_in_a_line_which_kind_is_wrong(chapter):
     assert done.returncode == 1 and done.stdout == ""
     assert done.stderr.splitlines()[-1].startswith(f"{chapter.name}: agents/a.md names the tool 'gerp'")
     assert "Traceback" not in done.stderr
+
+
+def test_a_kind_may_name_every_tool_there_is_whenever_it_is_installed(chapter):
+    tools = [name for name in chapter.agent(talk("Go.")).tools if name != "task"]
+    kind(chapter, "a.md", READER.replace("read_file, grep", ", ".join(tools)))
+    agent = chapter.agent(
+        talk("Go.", Step(calls=[task("A", "Do.", agent="a")]), Step("Done.")),
+        job("Do.", Step("Done.")),
+    )
+    chapter.run(agent, "Go.")
+    child = next(r.body for r in agent.model.script.requests if r.body["messages"][0]["content"][0]["text"] == "Do.")
+    assert [tool["name"] for tool in child["tools"]] == tools
+
+
+def test_a_tool_of_a_server_may_come_later_and_is_missed_only_when_the_kind_is_used(chapter):
+    kind(chapter, "a.md", READER.replace("read_file, grep", "read_file, mcp__a__b"))
+    agent = chapter.agent(
+        talk("Early.", Step(calls=[task("A", "Do.", agent="a")]), Step("Done.")),
+        talk("Later.", Step(calls=[task("A", "Do.", agent="a")]), Step("Done.")),
+        job("Do.", Step("Done.")),
+    )
+    chapter.run(agent, "Early.")
+    assert results(agent)[0]["is_error"] and texts(agent)[0].startswith("A a needs the tool mcp__a__b, which is not there")
+    tools = chapter.load("tools")
+    tools.add_tool(agent, tools.Tool("mcp__a__b", "B.", {"type": "object", "properties": {}}, lambda agent: "b"))
+    chapter.run(agent, "Later.")
+    child = next(r.body for r in agent.model.script.requests if r.body["messages"][0]["content"][0]["text"] == "Do.")
+    assert [tool["name"] for tool in child["tools"]] == ["read_file", "todo_write", "load_skill", "mcp__a__b"]
+
+
+@pytest.mark.parametrize("text", ["Give file and line.\n", "# Notes\n\n---\n\nMore.\n", ""])
+def test_what_was_never_meant_for_a_kind_is_left_out_with_a_warning(chapter, text):
+    kind(chapter, "notes.md", text)
+    kind(chapter, "some notes.md", text)
+    kind(chapter, "reader.md", READER)
+    agent = chapter.agent(talk("Go.", Step("Done.")))
+    assert agent.tools["task"].schema["properties"]["agent"]["enum"] == ["reader"]
+    told = [data["text"] for kind, data in chapter.shown if "no front matter" in data.get("text", "")]
+    assert [line.split()[1] for line in told] == ["agents/notes.md", "agents/some"]
+    assert chapter.run(agent, "Go.").text == "Done."
+
+
+def test_a_file_in_place_of_the_folder_stops_nobody(chapter):
+    (chapter.workspace / "agents").write_text("Smith, Jones\n", encoding="utf-8")
+    agent = chapter.agent(talk("Go.", Step("Done.")))
+    assert "agent" not in agent.tools["task"].schema["properties"] and chapter.run(agent, "Go.").text == "Done."
+    assert len([1 for kind, data in chapter.shown if "agents is no folder" in data.get("text", "")]) == 1
