@@ -97,7 +97,7 @@ class JobTools:
             raise ToolError(f"The command could not be started: {str(error).rstrip('.')}.") from None
         return Result(BEGUN.format(job.id), {"command": command, "job": job.id})
 
-    def task(self, agent: Agent, run_in_background: bool = False, **arguments: Any) -> Any:
+    def task(self, agent: Agent, /, run_in_background: bool = False, **arguments: Any) -> Any:
         """The tool: as before, or begin a subagent that nobody waits for. Raises ToolError."""
         if not run_in_background:
             return self.task_waited_for.function(agent, **arguments)
