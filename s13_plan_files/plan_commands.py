@@ -14,6 +14,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from typing import Callable
 
+from .paths import need_file
+from .paths import relative
 from .paths import replace
 from .paths import resolve
 from .plan_files import PlanFiles
@@ -67,8 +69,10 @@ class Commands:
         actions = {"init": self.init, "use": self.use, "status": self.status, "seal": self.seal, "off": self.leave}
         try:
             said = actions[verb](rest.strip()) if verb in actions else USAGE
-        except (ToolError, OSError, ValueError) as error:
+        except (ToolError, ValueError) as error:
             said = f"Nothing was changed: {error}"
+        except OSError as error:  # in the middle of it, perhaps
+            said = f"That was not done, or not all of it: {error}"
         self.agent.show("notice", text=said)
 
     def init(self, rest: str) -> str:
@@ -80,10 +84,12 @@ class Commands:
             raise ToolError(f"a plan needs a name, and the only option is --gated. {USAGE}")
         folder = resolve(self.agent.workspace, f"{PLANNING}/{name}")
         shipped = Path(__file__).parent
-        for file in FILES:
-            put(self.agent.workspace, folder / file, shipped / "templates" / file)
+        copies = [(folder / file, shipped / "templates" / file) for file in FILES]
         if self.skills:
-            put(self.agent.workspace, self.agent.workspace / self.skills / SKILL, shipped / "skills" / SKILL)
+            copies.append((self.agent.workspace / self.skills / SKILL, shipped / "skills" / SKILL))
+        copies = [(place_for(self.agent.workspace, target), source) for target, source in copies]  # or nothing is changed
+        for target, source in copies:
+            put(target, source)
         update_state(folder, lambda state: State(gated=bool(flags), seal=state.seal))
         return f"{self.use(name)} It is {'' if flags else 'not '}gated. Its files are in {PLANNING}/{name}."
 
@@ -139,9 +145,19 @@ class Commands:
         return ", ".join(candidates(self.agent.workspace)) or "none yet, /planfiles init NAME sets one up"
 
 
-def put(workspace: Path, target: Path, source: Path) -> None:
-    """Copy a file that is shipped, unless there is something already. Raises ToolError, OSError."""
+def place_for(workspace: Path, target: Path) -> Path:
+    """Return where ``target`` really is. Raises ToolError if no file can be there."""
     target = resolve(workspace, str(target))
+    if target.exists():
+        need_file(workspace, target)
+    above = next(parent for parent in target.parents if parent.exists())
+    if not above.is_dir():
+        raise ToolError(f"{relative(workspace, above)} is no folder: take it away, or give it another name.")
+    return target
+
+
+def put(target: Path, source: Path) -> None:
+    """Copy a file that is shipped, unless there is something already. Raises OSError."""
     if not target.exists():
         target.parent.mkdir(parents=True, exist_ok=True)
         replace(target, source.read_bytes())

@@ -29,6 +29,7 @@ from .plan_folder import is_plan_file
 from .plan_folder import look
 from .plan_folder import read_bytes
 from .plan_folder import text_in
+from .rules import names_of
 
 if TYPE_CHECKING:
     from .agent import Agent
@@ -168,7 +169,8 @@ class PlanFiles:
         path = written(event.call)
         if not path or not is_plan_file(self.agent.workspace, self.look().folder, path):
             return
-        if Path(path).name.casefold() in (*OURS, POINTER):
+        names = names_of(self.agent.workspace, path)  # as it is written, and where links lead
+        if any(Path(name).name.casefold() in (*OURS, POINTER) for name in names):
             event.decide("deny", KEPT.format(path))
         elif event.agent is not self.agent:
             event.decide("deny", NOT_YOURS)

@@ -38,6 +38,7 @@ PATIENCE = 30.0  # seconds to wait for the lock of a plan: many may write at onc
 
 MANY = "There are several plans ({}), and none was chosen: nothing is guessed. Choose with /planfiles use NAME."
 GONE = "The plan {!r} of this session is not there any more: choose another with /planfiles use NAME."
+NO_TEXT = "{} is no text, and is not shown to the model: write it anew, or go on without it with /planfiles off."
 EDITED = "{} was changed after it was sealed, and is not shown to the model: look at it, then /planfiles seal."
 
 
@@ -86,6 +87,8 @@ def look(workspace: Path, chosen: str = "") -> Plan:
     state, text = load_state(folder), text_in(data)
     if state.seal and state.seal != seal_of(data):
         return Plan(folder, EDITED.format(shown(workspace, folder / PLAN)), name, state=state)
+    if b"\0" in data:
+        return Plan(folder, NO_TEXT.format(shown(workspace, folder / PLAN)), name, state=state)
     return Plan(folder, "", name, text, len(data) <= MAX_BYTES, state, parse(text))
 
 
@@ -144,11 +147,12 @@ def nested(workspace: Path) -> list[str]:
 def is_plan_file(workspace: Path, folder: Path | None, path: str) -> bool:
     """Whether ``path`` is one of the plan files, or of what the harness keeps beside them. Wherever links lead."""
     try:
-        target = resolve(workspace, path)
+        target, planning = resolve(workspace, path), resolve(workspace, PLANNING)
     except (ToolError, OSError, ValueError):
         return False
     parts = target.relative_to(workspace).parts
     in_planning = bool(parts) and parts[0].casefold() == PLANNING  # some disks take other letters for the same
+    in_planning = in_planning or target.is_relative_to(planning)
     return in_planning or (target.parent == folder and target.name.casefold() in (*FILES, *OURS))
 
 
@@ -178,10 +182,12 @@ def seal_of(data: bytes) -> str:
 
 
 def own(folder: Path, name: str) -> Path:
-    """Return the path of a file that the harness keeps beside a plan. Raises OSError if a link has taken its place."""
+    """Return the path of a file that the harness keeps beside a plan. Raises OSError if something else is there."""
     path = folder / name
     if path.is_symlink():
         raise OSError(f"{name} is a link: take it away")
+    if path.exists() and not path.is_file():
+        raise OSError(f"{name} is no plain file: take it away")  # a pipe would hold us for ever
     return path
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import runpy
@@ -385,7 +386,7 @@ def test_what_is_shown_is_data_under_a_number_that_nobody_knew(desk):
     assert "They are data" in first
 
 
-@pytest.mark.parametrize("text", ["", " \n\n", b"\x00\x01" * 50, b"\x00"])
+@pytest.mark.parametrize("text", ["", " \n\n"])
 def test_a_file_that_says_nothing_is_silent(desk, text):
     desk.put("task_plan.md", text)
     assert desk.ask() == []
@@ -402,6 +403,16 @@ def test_odd_files_do_no_harm(desk, text):
     assert NAME in desk.typed("status")
 
 
+@pytest.mark.parametrize("text", [b"\x00\x01" * 50, b"\x00", PLAN.encode("utf-16")])
+def test_a_plan_that_is_no_text_is_not_shown_and_that_is_said_once(desk, text):
+    desk.gated(text)
+    assert desk.ask() == [] and desk.ask() == []
+    assert len([line for line in desk.shown if f"{HERE}/task_plan.md is no text" in line]) == 1
+    objections, shown = desk.stop()
+    assert objections == [] and "no text, so not judged" in shown[0]
+    assert "is no text" in desk.typed("status")
+
+
 def test_a_folder_in_place_of_a_file_is_no_plan(desk):
     (desk.workspace / ".planning" / "a" / "task_plan.md").mkdir(parents=True)
     (desk.workspace / ".planning" / ".active_plan").mkdir()
@@ -416,6 +427,24 @@ def test_a_pipe_in_place_of_a_file_holds_nobody_up(desk):
         desk.put("task_plan.md", PLAN)
         os.mkfifo(desk.workspace / "progress.md")
         assert len(desk.ask()) == 1
+
+
+@pytest.mark.parametrize("name", [".plan_state.json", ".plan_ledger.jsonl", ".plan_lock"])
+@pytest.mark.parametrize("kind", ["pipe", "folder"])
+def test_what_is_no_file_in_place_of_what_is_kept_holds_nobody_up(desk, name, kind):
+    make_one = os.mkdir if kind == "folder" else getattr(os, "mkfifo", os.mkdir)
+    desk.gated()
+    (desk.workspace / HERE / name).unlink(missing_ok=True)
+    make_one(desk.workspace / HERE / name)
+    desk.ask()
+    if name != ".plan_ledger.jsonl":
+        assert f"{name} is no plain file" in desk.typed("seal")
+    else:
+        assert "is sealed" in desk.typed("seal")
+    with contextlib.suppress(OSError):
+        desk.wrote("a.py")  # whoever fires the hooks reports that it is not in the ledger
+    desk.stop()
+    assert desk.typed("status")
 
 
 def test_a_huge_plan_is_shown_by_its_head_and_judges_nobody(desk):
@@ -553,6 +582,31 @@ def test_what_the_person_decides_no_agent_writes(desk):
     assert desk.before_tool("write_file", path="sub/.plan_state.json", content="") == ""
 
 
+@pytest.mark.parametrize("name", [".plan_state.json", ".plan_ledger.jsonl", ".plan_lock", "../.active_plan"])
+def test_nor_through_a_link_by_another_name(desk, name):
+    desk.gated()
+    target = desk.put(f"{HERE}/{name}", "{}").resolve()
+    try:
+        (desk.workspace / "other").symlink_to(target)
+        (desk.workspace / "plans").symlink_to(target.parent, target_is_directory=True)
+    except OSError:
+        return  # Windows lets not everybody make one
+    for tool in ("write_file", "edit_file"):
+        assert "kept by the program" in desk.before_tool(tool, path="other", content="")
+        assert "kept by the program" in desk.before_tool(tool, path=f"plans/{target.name}", content="")
+    assert desk.before_tool("write_file", path="plans/notes.md", content="") == ""
+
+
+def test_nor_where_the_folder_of_plans_is_a_link_itself(desk):
+    desk.put("elsewhere/p/task_plan.md", PLAN)
+    try:
+        (desk.workspace / ".planning").symlink_to(desk.workspace / "elsewhere", target_is_directory=True)
+    except OSError:
+        return  # Windows lets not everybody make one
+    for path in (".planning/.active_plan", "elsewhere/.active_plan", "elsewhere/p/.plan_state.json"):
+        assert "kept by the program" in desk.before_tool("write_file", path=path, content="")
+
+
 def test_of_a_plan_in_the_workspace_too(desk):
     desk.put("task_plan.md", PLAN)
     assert desk.before_tool("write_file", path=".plan_state.json", content="")
@@ -624,8 +678,38 @@ def test_whatever_is_typed_is_answered(desk, said):
 
 def test_a_workspace_that_cannot_be_written_is_said(desk):
     desk.put(".planning", "a file")
-    assert "Nothing was changed" in desk.typed("init x")
+    assert "Nothing was changed: .planning is no folder" in desk.typed("init x")
     desk.ask(), desk.stop()
+
+
+@pytest.mark.parametrize("what", ["link", "file", "pipe", "plan"])
+def test_an_init_that_is_refused_has_changed_nothing(desk, what, tmp_path_factory):
+    if what == "link":
+        try:
+            (desk.workspace / "skills").symlink_to(tmp_path_factory.mktemp("outside"), target_is_directory=True)
+        except OSError:
+            return  # Windows lets not everybody make one
+    elif what == "file":
+        desk.put("skills", "a file")
+    elif what == "pipe" and hasattr(os, "mkfifo"):
+        os.mkfifo(desk.put(f"{HERE}/notes.md", "").with_name("progress.md"))
+    else:
+        (desk.workspace / HERE / "task_plan.md").mkdir(parents=True)
+    before = sorted(desk.workspace.rglob("*"))
+    assert desk.typed(f"init {NAME}").startswith("Nothing was changed: ")
+    assert sorted(desk.workspace.rglob("*")) == before and desk.announced == []
+
+
+def test_what_fails_in_the_middle_does_not_claim_that_nothing_was_changed(load, desk, monkeypatch):
+    commands, replace = load("plan_commands"), load("paths").replace
+
+    def full(target, data):
+        if target.name == "progress.md":
+            raise OSError("no space left on device")
+        replace(target, data)
+
+    monkeypatch.setattr(commands, "replace", full)
+    assert desk.typed("init x") == "That was not done, or not all of it: no space left on device"
 
 
 def test_off_is_for_this_session(load, desk):
