@@ -52,7 +52,7 @@ class Shelf:
         try:
             place = resolve(self.workspace, f"{self.folder}/{kind}")
         except ToolError as error:
-            raise OSError(str(error)) from None
+            raise OSError(str(error).rstrip(".")) from None
         place.mkdir(parents=True, exist_ok=True)
         with contextlib.suppress(FileExistsError), open(place.parent / ".gitignore", "x", encoding="utf-8") as file:
             file.write("*\n")

@@ -57,7 +57,7 @@ def main() -> int:
         agent = build(model, folder, console.show, who_to_ask(console, model, typed and not prompt))
         if arguments.sessions:
             agent.commands["sessions"][1]("")
-            return 0
+            return int(agent.session.refused)
         if arguments.resume or arguments.latest or arguments.fork:
             take_up = agent.session.fork if arguments.fork else agent.session.resume
             take_up(arguments.resume or "")
@@ -86,7 +86,7 @@ def parse_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog=f"python -m {LESSON}", description="An agent that works in a folder.")
     parser.add_argument("prompt", nargs="*", help="what to do; without one it is interactive")
     parser.add_argument("--workdir", type=named_folder, metavar="DIR", help="the folder to work in, instead of a scratch workspace")
-    parser.add_argument("--resume", metavar="ID", help="go on with this session of the folder")
+    parser.add_argument("--resume", type=named_session, metavar="ID", help="go on with this session of the folder")
     parser.add_argument("--continue", dest="latest", action="store_true", help="go on with its last session")
     parser.add_argument("--fork", action="store_true", help="go on from a copy of that session, and leave it as it is")
     parser.add_argument("--sessions", action="store_true", help="list the sessions of the folder")
@@ -116,6 +116,12 @@ def named_folder(text: str) -> Path:
     return Path(text)
 
 
+def named_session(text: str) -> str:
+    if not text.strip():
+        raise argparse.ArgumentTypeError("name a session: it is empty, is a variable unset?")
+    return text
+
+
 def work(agent: Agent, console: Console, line: str) -> Outcome:
     """Do what the person typed, a command or a prompt, and what is to be run after it. Returns how the last run ended."""
     outcome = Outcome(reason="end_turn")
@@ -141,6 +147,8 @@ def work(agent: Agent, console: Console, line: str) -> Outcome:
 def one_shot(agent: Agent, console: Console, prompt: str) -> int:
     """Run one prompt. The final reply alone goes to stdout."""
     outcome = work(agent, console, prompt)
+    if agent.session.refused and outcome.reason == "end_turn":
+        outcome.end("blocked")  # why, the person has read
     if outcome.reason not in ("error", "interrupted"):
         held, console.held = console.held, ""
         if outcome.reason == "end_turn":

@@ -75,6 +75,7 @@ class Session(Recorder):
 
     source = "startup"  # how this session began; "" once that was announced
     allowed: list[Any] | None = None  # the rules before anybody answered "always"
+    refused = False  # whether the person's last command could not be done
 
     def begin_run(self, event: UserPromptSubmit) -> None:
         """A prompt has come. What Ctrl-C kept from being written when the last run ended is written now."""
@@ -166,7 +167,7 @@ class Session(Recorder):
         logs = found(self.own_folder(make=False))
         matches = [path for path in logs if path.stem == name] or [path for path in logs if name in path.stem]
         if not name:
-            matches = [path for path in logs if path.stem != self.id and self.is_of_here(path)][:1]
+            matches = list(islice((path for path in logs if path.stem != self.id and self.is_of_here(path)), 1))
         if len(matches) > 1:
             raise SessionError("ambiguous", f"{name!r} can be {' or '.join(path.stem for path in matches)}: say which.")
         if not matches:
@@ -177,8 +178,12 @@ class Session(Recorder):
 
     def is_of_here(self, path: Path) -> bool:
         """Whether a log is about this very folder: one that came along with the files of a project is not our past."""
-        with contextlib.closing(read(path)) as records:
-            return next(records, {}).get("workspace") == str(self.agent.workspace)
+        try:
+            with contextlib.closing(read(path)) as records:
+                return next(records, {}).get("workspace") == str(self.agent.workspace)
+        except OSError as error:  # somebody else's, perhaps
+            self.say(f"{path.stem} cannot be read and is passed over: {error}")
+            return False
 
     def records(self) -> Iterator[Record]:
         """Yield what is kept of this session so far, with all that a fork took over."""
@@ -213,7 +218,11 @@ class Session(Recorder):
     def list_sessions(self) -> None:
         logs = found(self.own_folder(make=False))
         for path in logs[:LISTED]:
-            told = past(read(path))
+            try:
+                told = past(read(path))
+            except OSError as error:
+                self.agent.show("notice", text=f"    {path.stem}  cannot be read: {error}")
+                continue
             here = " <- this one" if path.stem == self.id else ""
             parent = f", a copy of {told.header['parent']}" if told.header.get("parent") else ""
             prompt = told.prompt if len(told.prompt) <= SHOWN else told.prompt[: SHOWN - 1] + "…"
@@ -223,9 +232,11 @@ class Session(Recorder):
 
     def try_to(self, function: Callable[..., None], *arguments: Any) -> None:
         """Do what the person typed, and say why if it cannot be done."""
+        self.refused = False
         try:
             function(*arguments)
         except (SessionError, OSError) as error:
+            self.refused = True
             self.say(str(error))
 
 
@@ -242,6 +253,7 @@ def described(told: Past, id: str, workspace: Path) -> str:
         parts.append("the last one was cut off")
     if told.damaged:
         parts.append(f"{told.damaged} lines of its log cannot be read and are left out")
+        parts.append("plan mode, todos and other state may be older than they were: see to them first")
     if not told.is_whole:
         parts.append("not all of it could be kept")
     if told.header.get("workspace") != str(workspace):

@@ -33,8 +33,11 @@ from typing import Iterable
 from typing import Iterator
 
 from .file_lock import try_lock
+from .model import DEPTH
+from .model import is_plain
 
 VERSION = 1  # of the format; types may be added without a new one
+MAX_DEPTH = DEPTH + 10  # levels: those of a call's arguments, and what they lie in; more, and nobody can work with it
 MAX_LINE = 64_000_000  # bytes of a record: several times the longest conversation that fits into a model
 ID = re.compile(r"[a-zA-Z0-9][a-zA-Z0-9_-]{0,63}")
 SUFFIX = ".jsonl"
@@ -148,7 +151,7 @@ def is_sound(record: Any) -> bool:
     """Whether ``record`` holds what those of its type must hold; of an unknown type only that it is a record."""
     if not isinstance(record, dict) or not isinstance(record.get("type"), str):
         return False
-    if not has(record, KINDS.get(record["type"], {})):
+    if not is_plain(record, MAX_DEPTH) or not has(record, KINDS.get(record["type"], {})):
         return False
     if record["type"] == "message":
         return is_message(record["role"], record["blocks"])

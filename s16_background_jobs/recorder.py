@@ -147,7 +147,7 @@ class Recorder:
         try:
             folder = resolve(self.agent.workspace, self.folder)
         except ToolError as error:
-            raise OSError(str(error)) from None
+            raise OSError(str(error).rstrip(".")) from None
         if make:
             folder.mkdir(parents=True, exist_ok=True)
             top = self.agent.workspace / Path(self.folder).parts[0]

@@ -90,7 +90,7 @@ def main() -> int:
         agent.desk.choose("" if is_plan else wanted.mode)  # before a session remembers the rules
         if arguments.sessions:
             agent.commands["sessions"][1]("")
-            return 0
+            return int(agent.session.refused)
         if arguments.resume or arguments.latest or arguments.fork:
             take_up = agent.session.fork if arguments.fork else agent.session.resume
             take_up("" if arguments.resume in (None, LAST) else arguments.resume)
@@ -120,7 +120,7 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("prompt", nargs="*", help="what to do; without one it is read from a pipe, or else it is interactive")
     parser.add_argument("-p", "--prompt", dest="asked", metavar="PROMPT", help="the same, for scripts: it must not be empty")
     parser.add_argument("--workdir", type=named_folder, metavar="DIR", help="the folder to work in, instead of a scratch workspace")
-    parser.add_argument("--resume", metavar="ID", help="go on with this session of the folder; `last` is the last one")
+    parser.add_argument("--resume", type=named_session, metavar="ID", help="go on with this session of the folder; `last` is the last one")
     parser.add_argument("--continue", dest="latest", action="store_true", help="go on with its last session")
     parser.add_argument("--fork", action="store_true", help="go on from a copy of that session, and leave it as it is")
     parser.add_argument("--sessions", action="store_true", help="list the sessions of the folder")
@@ -200,6 +200,12 @@ def named_folder(text: str) -> Path:
     return Path(text)
 
 
+def named_session(text: str) -> str:
+    if not text.strip():
+        raise argparse.ArgumentTypeError("name a session: it is empty, is a variable unset?")
+    return text
+
+
 def work(agent: Agent, console: Console, line: str) -> Outcome:
     """Do what the person typed, a command or a prompt, and what is to be run after it. Returns how the last run ended."""
     outcome = Outcome(reason="end_turn")
@@ -249,6 +255,8 @@ def one_shot(agent: Agent, console: Console, prompt: str) -> int:
     """Run one prompt. The final reply alone goes to stdout, and that of each run which a background job leads to."""
     texts = []
     for outcome in runs_alone(agent, console, prompt):
+        if agent.session.refused and outcome.reason == "end_turn":
+            outcome.end("blocked")  # why, the person has read
         if outcome.reason not in ("error", "interrupted") and not isinstance(console, Report):
             held, console.held = console.held, ""
             if outcome.reason == "end_turn":

@@ -391,6 +391,58 @@ def test_a_damaged_line_is_left_out_and_said(chapter, agent, another, damage):
     assert chapter.load("folds").messages(records(again.session)) == again.history.messages, "log and memory agree again"
 
 
+def test_where_the_mode_may_have_been_lost_the_person_is_told(chapter, agent, another):
+    command(agent, "/plan")
+    chapter.run(agent, "third")
+    agent.session.close()
+    path = agent.session.log.path
+    text = path.read_text("utf-8")
+    spoilt = re.sub(r'\n[^\n]*"plan_mode"[^\n]*', "\nspoilt", text)
+    path.write_text(spoilt, "utf-8")
+    again = another()
+    again.session.resume()
+    assert spoilt != text and "plan mode, todos and other state may be older than they were" in notices(chapter)[-1]
+    whole = another()
+    path.write_text(text, "utf-8")
+    again.session.close()
+    whole.session.resume()
+    assert "may be older" not in notices(chapter)[-1]
+
+
+def test_arguments_that_are_nested_deeper_than_anybody_means_are_damage(chapter, agent, another):
+    agent.session.close()
+    deep = "[" * 900 + "]" * 900
+    call = '{"type": "tool_use", "id": "toolu_deep", "name": "bash", "input": {"command": %s}}' % deep
+    with open(agent.session.log.path, "a", encoding="utf-8") as file:
+        file.write('{"type": "message", "role": "assistant", "blocks": [%s]}\n' % call)
+    again = another()
+    again.session.resume()
+    assert "1 lines of its log cannot be read" in notices(chapter)[-1]
+    assert chapter.run(again, "third").reason == "end_turn"
+
+
+def test_a_log_that_nobody_here_may_read_is_passed_over(chapter, agent, another, monkeypatch):
+    agent.session.close()
+    path = agent.session.log.path.with_name("29990101-000000-aaaa.jsonl")
+    path.write_bytes(b"{}\n")
+    module = chapter.load("session")
+    read = module.read
+
+    def denied(log):
+        if log.name == path.name:
+            raise PermissionError(13, "Permission denied")
+        return read(log)
+
+    monkeypatch.setattr(module, "read", denied)
+    again = another()
+    command(again, "/sessions")
+    listed = "\n".join(data["text"] for kind, data in chapter.shown if kind == "notice")
+    assert f"{path.stem}  cannot be read: [Errno 13] Permission denied" in listed and f"{agent.session.id}  2 runs" in listed
+    again.session.resume()
+    assert again.session.id == agent.session.id
+    assert any(f"{path.stem} cannot be read and is passed over" in text for text in notices(chapter))
+
+
 def test_X03_a_record_of_an_unknown_type_is_kept_and_skipped(chapter, agent, another):
     # DeepSeek Harness refuses the whole log unless the writer marked the type as one that may be ignored; writers forgot,
     # and their users' sessions could not be opened any more. Here a type that is new can only be about something new.
@@ -895,6 +947,33 @@ def test_the_program_says_what_it_cannot_do(chapter, program):
     assert status == 1 and f"The session {name} is open elsewhere" in err and "--fork" in err
     assert program("--resume", name, "--fork", "hello")[0] == 0
     held.close()
+
+
+def test_a_name_that_is_empty_is_an_unset_variable_and_begins_no_session(chapter, program):
+    for name in ("", " "):
+        with pytest.raises(SystemExit) as ended:
+            program("--resume", name, "hello")
+        said = sys.stderr.buffer.getvalue().decode()
+        assert ended.value.code == 2 and "name a session: it is empty, is a variable unset?" in said
+    assert not folder(chapter).exists()
+
+
+@pytest.mark.parametrize("line", ["/resume", "/resume nope", "/fork", "/fork -1"])
+def test_a_command_that_could_not_be_done_is_no_success(chapter, program, line):
+    status, out, err = program(line)
+    assert status == 1 and "[session: There is no" in err
+    assert program("hello")[0] == 0 and program("/sessions")[0] == 0 and program("/resume")[0] == 0
+
+
+def test_a_folder_of_sessions_that_leads_elsewhere_is_said_with_one_full_stop(chapter, program, tmp_path):
+    try:
+        (chapter.workspace / ".harness").symlink_to(tmp_path, target_is_directory=True)
+    except OSError:
+        return  # Windows lets not everybody make one
+    status, out, err = program("--sessions")
+    assert status == 1 and "follows a symbolic link that leads out of the workspace: stay inside it" in out + err
+    status, out, err = program("--continue", "hello")
+    assert status == 1 and ".." not in err.splitlines()[-1]
 
 
 def test_the_program_lets_its_session_go_when_it_ends(chapter, program):
