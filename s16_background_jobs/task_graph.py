@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import dataclass
 from dataclasses import field
+from functools import cached_property
 from typing import Any
 from typing import Iterable
 
@@ -55,7 +56,33 @@ class Board:
         """Return why the task ``id`` will not be completed if nobody acts, or "" if it may be."""
         if id not in self.tasks:
             return f"#{id} is {'damaged' if id in self.damaged else 'missing'}"
+        if id in self.rings:
+            return f"#{id} is in a cycle"
         return f"#{id} {self.tasks[id].status}" if self.tasks[id].status in ("failed", "cancelled") else ""
+
+    @cached_property
+    def rings(self) -> set[int]:
+        """One task or more of each cycle that there is: no tool makes one, but files are also written by hand."""
+        waits = {
+            id: self.open_dependencies(task)
+            for id, task in self.tasks.items()
+            if task.status in STATUSES[:2] and not self.is_held(task)
+        }
+        found: set[int] = set()
+        done: set[int] = set()
+        for start in waits:
+            way = {start: iter(waits[start])} if start not in done else {}  # from there to where we are
+            while way:
+                here = next(reversed(way))
+                there = next(way[here], None)
+                if there is None:
+                    del way[here]
+                    done.add(here)
+                elif there in way:
+                    found.add(there)
+                elif there in waits and there not in done:
+                    way[there] = iter(waits[there])
+        return found
 
     def stuck(self) -> dict[int, str]:
         """Return the tasks that wait, themselves or through others, for one that will not be completed, and for which.

@@ -73,6 +73,14 @@ def ids(numbers: Iterable[int]) -> str:
     return ", ".join(f"#{number}" for number in numbers[:MAX_NAMED]) + more
 
 
+def chain(way: list[int]) -> str:
+    """Return ids that wait one for the other as text, of a long way its two ends."""
+    names = [f"#{id}" for id in way]
+    if len(names) > MAX_NAMED:
+        names[MAX_NAMED // 2 : -MAX_NAMED // 2] = [f"… ({len(names) - MAX_NAMED} more) …"]
+    return " waits for ".join(names)
+
+
 def left(board: Board, task: Task) -> str:
     """Return for how long the claim holds."""
     seconds = task.lease - board.now

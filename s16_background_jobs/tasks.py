@@ -23,6 +23,7 @@ from typing import Callable
 from .task_graph import Board
 from .task_graph import Task
 from .task_rows import MAX_NAMED
+from .task_rows import chain
 from .task_rows import count
 from .task_rows import facts
 from .task_rows import ids
@@ -251,5 +252,5 @@ def read_dependencies(board: Board, id: int, blocked_by: list) -> tuple[int, ...
     """Return the ids in ``blocked_by``, each once. Raises ToolError for one that is not there, and for a cycle."""
     found = tuple(dict.fromkeys(find(board, each).id if read_id(each) != id else id for each in blocked_by))
     if way := board.cycle(id, found):
-        raise ToolError(CYCLE.format(" waits for ".join(f"#{each}" for each in way)))
+        raise ToolError(CYCLE.format(chain(way)))
     return found

@@ -289,7 +289,44 @@ def test_stuck_is_told_by_the_nearest_and_the_first(board):
     assert both.stuck() == {2: "#1 failed", 3: "#4 failed"}
     assert board({3: [5, 4], 4: [], 5: []}, t4="failed", t5="failed").stuck() == {3: "#4 failed"}
     ring = board({1: [2, 4], 2: [1], 3: [2], 4: []}, t4="failed")
-    assert ring.stuck() == {1: "#4 failed", 2: "#4 failed", 3: "#4 failed"}
+    assert ring.stuck() == {1: "#4 failed", 2: "#1 is in a cycle", 3: "#1 is in a cycle"}
+
+
+def test_a_cycle_that_was_made_by_hand_is_stuck_and_so_is_what_waits_for_it(board):
+    assert board({1: [2], 2: [1], 3: [2], 4: []}).stuck() == dict.fromkeys((1, 2, 3), "#1 is in a cycle")
+    assert board({1: [1]}).stuck() == {1: "#1 is in a cycle"}
+    assert board({1: [4], 2: [3], 3: [2, 1], 4: []}).stuck() == {2: "#2 is in a cycle", 3: "#2 is in a cycle"}
+    two = board({1: [2], 2: [3], 3: [1, 4], 4: [5], 5: [4, 6], 6: []})
+    assert set(two.stuck()) == {1, 2, 3, 4, 5} and two.ready() == [two.tasks[6]]
+    done = board({1: [2], 2: [1], 3: [1]}, t2="completed")
+    assert done.stuck() == {} and done.ready() == [done.tasks[1]]
+
+
+def test_a_cycle_in_files_is_shown_and_can_be_mended(worker):
+    worker.put(1, blocked_by=[2])
+    worker.put(2, blocked_by=[1])
+    worker.put(3, status="in_progress", owner="bob", lease=worker.now + 60, blocked_by=[4])
+    worker.put(4, blocked_by=[3])
+    assert worker.rows() == [
+        "#3 [>] held by bob, 1 min left: task 3",
+        "#1 [ ] stuck, #1 is in a cycle: task 1",
+        "#2 [ ] stuck, #1 is in a cycle: task 2",
+        "#4 [ ] waits for #3: task 4",
+        "(0/4 completed, 1 in progress, 2 stuck, 1 waiting)",
+    ]
+    assert worker.call("task_update", id=1, blocked_by=[]) == "#1 [ ] ready: task 1"
+
+
+def test_a_cycle_of_thousands_is_found_in_reasonable_time_and_named_in_short(worker, board):
+    many = 3_000
+    ring = board({id: [id % many + 1] for id in range(1, many + 1)})
+    assert len(ring.stuck()) == many
+    worker.put(1)
+    for id in range(2, many + 1):
+        worker.put(id, blocked_by=[id - 1])
+    told = worker.refuse("task_update", id=1, blocked_by=[many])
+    ends = "#1 waits for #3000 waits for #2999 waits for #2998", "#4 waits for #3 waits for #2 waits for #1"
+    assert told.startswith(f"Refused, since it would be a cycle: {ends[0]} waits for … (2993 more) … waits for {ends[1]}.")
 
 
 def test_two_ways_to_one_task_are_no_cycle(worker):
