@@ -205,12 +205,15 @@ def new_client(url: str, key: str) -> Any:
 
 def pieces(events: Any, model: Model) -> Iterator[tuple[str, Any]]:
     """Yield ("text", words) and ("thinking", words) as they arrive, and at last ("reply", the Reply)."""
+    event = None
     try:
         for event in events:
             if event.type in ("text", "thinking"):
                 yield event.type, getattr(event, event.type)
             elif event.type == "message_stop" and not ends_by_itself(events.response, model):
                 drain(events)
+        if event is None and "event-stream" in events.response.headers.get("content-type", ""):
+            raise broken_off(model)  # it began well, and ended before the first event
         message = events.current_message_snapshot
         content = [sound(block.to_dict(warnings=False)) for block in message.content]
         yield "reply", Reply(content, message.stop_reason, message.usage.to_dict(), message.model)

@@ -241,6 +241,16 @@ def test_wrong_starts_say_what_to_do(start, place):
     assert os.listdir(place / "temporary") == []
 
 
+def test_an_answer_that_nobody_can_read_is_no_success(start):
+    if not POSIX:
+        return  # there a program without standard output has a console
+    for chapter in (FIRST, LATEST):
+        process = start(chapter, "hello", program=("-c", CLOSED.replace("close(0)", "close(1)")))
+        out, err = process.communicate(timeout=SOON)
+        assert (process.returncode, out) == (1, b"") and b"Traceback" not in err
+        assert err.splitlines()[-1].endswith(b"Standard output is closed, and what was to be written there is lost.")
+
+
 # A program that closes its standard input, then is the chapter.
 CLOSED = """
 import os, sys
