@@ -57,7 +57,7 @@ class Board:
         if id not in self.tasks:
             return f"#{id} is {'damaged' if id in self.damaged else 'missing'}"
         if id in self.rings:
-            return f"#{id} is in a cycle"
+            return f"#{id} waits for itself"
         return f"#{id} {self.tasks[id].status}" if self.tasks[id].status in ("failed", "cancelled") else ""
 
     @cached_property

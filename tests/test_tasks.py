@@ -289,13 +289,13 @@ def test_stuck_is_told_by_the_nearest_and_the_first(board):
     assert both.stuck() == {2: "#1 failed", 3: "#4 failed"}
     assert board({3: [5, 4], 4: [], 5: []}, t4="failed", t5="failed").stuck() == {3: "#4 failed"}
     ring = board({1: [2, 4], 2: [1], 3: [2], 4: []}, t4="failed")
-    assert ring.stuck() == {1: "#4 failed", 2: "#1 is in a cycle", 3: "#1 is in a cycle"}
+    assert ring.stuck() == {1: "#4 failed", 2: "#1 waits for itself", 3: "#1 waits for itself"}
 
 
 def test_a_cycle_that_was_made_by_hand_is_stuck_and_so_is_what_waits_for_it(board):
-    assert board({1: [2], 2: [1], 3: [2], 4: []}).stuck() == dict.fromkeys((1, 2, 3), "#1 is in a cycle")
-    assert board({1: [1]}).stuck() == {1: "#1 is in a cycle"}
-    assert board({1: [4], 2: [3], 3: [2, 1], 4: []}).stuck() == {2: "#2 is in a cycle", 3: "#2 is in a cycle"}
+    assert board({1: [2], 2: [1], 3: [2], 4: []}).stuck() == dict.fromkeys((1, 2, 3), "#1 waits for itself")
+    assert board({1: [1]}).stuck() == {1: "#1 waits for itself"}
+    assert board({1: [4], 2: [3], 3: [2, 1], 4: []}).stuck() == {2: "#2 waits for itself", 3: "#2 waits for itself"}
     two = board({1: [2], 2: [3], 3: [1, 4], 4: [5], 5: [4, 6], 6: []})
     assert set(two.stuck()) == {1, 2, 3, 4, 5} and two.ready() == [two.tasks[6]]
     done = board({1: [2], 2: [1], 3: [1]}, t2="completed")
@@ -309,8 +309,8 @@ def test_a_cycle_in_files_is_shown_and_can_be_mended(worker):
     worker.put(4, blocked_by=[3])
     assert worker.rows() == [
         "#3 [>] held by bob, 1 min left: task 3",
-        "#1 [ ] stuck, #1 is in a cycle: task 1",
-        "#2 [ ] stuck, #1 is in a cycle: task 2",
+        "#1 [ ] stuck, #1 waits for itself: task 1",
+        "#2 [ ] stuck, #1 waits for itself: task 2",
         "#4 [ ] waits for #3: task 4",
         "(0/4 completed, 1 in progress, 2 stuck, 1 waiting)",
     ]
