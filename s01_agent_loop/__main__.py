@@ -186,7 +186,7 @@ def leave(status: int) -> None:
         except (AttributeError, OSError, ValueError):
             status = status or 1  # nobody reads it any more
     if sys.__stdout__ is None and not status:
-        print(f"{LESSON}: Standard output is closed, and what was to be written there is lost.", file=sys.stderr)
+        print(f"{LESSON}: Standard output is closed: what belongs there is lost.", file=sys.stderr)
         status = 1
     os._exit(status)
 

@@ -167,7 +167,8 @@ class Session(Recorder):
         logs = found(self.own_folder(make=False))
         matches = [path for path in logs if path.stem == name] or [path for path in logs if name in path.stem]
         if not name:
-            matches = list(islice((path for path in logs if path.stem != self.id and self.is_of_here(path)), 1))
+            earlier = (path for path in logs if path.stem != self.id and self.is_of_here(path))
+            matches = list(islice(earlier, 1))
         if len(matches) > 1:
             raise SessionError("ambiguous", f"{name!r} can be {' or '.join(path.stem for path in matches)}: say which.")
         if not matches:

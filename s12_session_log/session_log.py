@@ -37,7 +37,7 @@ from .model import DEPTH
 from .model import is_plain
 
 VERSION = 1  # of the format; types may be added without a new one
-MAX_DEPTH = DEPTH + 10  # levels: those of a call's arguments, and what they lie in; more, and nobody can work with it
+MAX_DEPTH = DEPTH + 10  # levels: those of a call's arguments, and what they lie in
 MAX_LINE = 64_000_000  # bytes of a record: several times the longest conversation that fits into a model
 ID = re.compile(r"[a-zA-Z0-9][a-zA-Z0-9_-]{0,63}")
 SUFFIX = ".jsonl"

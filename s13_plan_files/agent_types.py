@@ -2,8 +2,8 @@
 
 Such a file is YAML between two lines ``---`` and then a text for the subagent's system prompt. It can take tools away and
 name another model. It can grant nothing: what is not the parent's is an error, and so is every other fault in it. Whoever
-wrote "only these tools" shall not find out later that a typing error gave them all. What was never meant for a kind, a file
-without front matter, is left out with a warning.
+wrote "only these tools" shall not find out later that a typing error gave them all. A file without front matter was
+never meant for a kind: it is left out with a warning.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class AgentType:
 
 
 def read_types(workspace: Path, folder: str) -> tuple[dict[str, AgentType], list[str]]:
-    """Return the kinds in ``folder`` of ``workspace`` by their name, and a warning for each thing that is no kind.
+    """Return the kinds in ``folder`` of ``workspace`` by name, and a warning for each file that is none.
 
     Raises WrongType that names the file and says what is wrong with it. Of the tools, see ``check_tools``.
     """
@@ -64,14 +64,14 @@ def read_types(workspace: Path, folder: str) -> tuple[dict[str, AgentType], list
             if text.lstrip().startswith(FENCE):
                 types[file.stem] = read_type(file.stem, text)
             else:
-                warnings.append(f"{folder}/{one_line(file.name)} has no front matter, so it is no kind of subagent")
+                warnings.append(f"{folder}/{one_line(file.name)} has no front matter: no kind of subagent")
         except (Fault, ValueError) as error:
             raise WrongType(f"{folder}/{one_line(file.name)} {error}.") from None
     return types, warnings
 
 
 def check_tools(types: dict[str, AgentType], folder: str, tools: Collection[str]) -> None:
-    """Raise WrongType for a kind that names a tool which is not among ``tools``, all that there are for subagents.
+    """Raise WrongType for a kind that names a tool which is not among ``tools``, which are all there are.
 
     Tools of servers may come later: whether those are there is seen when the kind is used.
     """
@@ -82,7 +82,7 @@ def check_tools(types: dict[str, AgentType], folder: str, tools: Collection[str]
 
 
 def read_type(name: str, text: str) -> AgentType:
-    """Return the kind that a file describes. Raises Fault or ValueError whose words follow the file's name."""
+    """Return the kind that a file describes. Raises Fault or ValueError to put behind its name."""
     if not NAME.fullmatch(name):
         raise ValueError("must be named by letters, digits and single hyphens")
     front, text, _ = split(text)
@@ -104,7 +104,8 @@ def read_type(name: str, text: str) -> AgentType:
         raise ValueError("has no description: say there what it is for")
     if not text:
         raise ValueError("has nothing below its front matter: say there how to do the work")
-    return AgentType(name, description, names_of(fields.get("tools")), one_line(fields.get("model", "")), text)
+    tools, model = names_of(fields.get("tools")), one_line(fields.get("model", ""))
+    return AgentType(name, description, tools, model, text)
 
 
 def names_of(value: object) -> tuple[str, ...] | None:

@@ -38,7 +38,7 @@ PATIENCE = 30.0  # seconds to wait for the lock of a plan: many may write at onc
 
 MANY = "There are several plans ({}), and none was chosen: nothing is guessed. Choose with /planfiles use NAME."
 GONE = "The plan {!r} of this session is not there any more: choose another with /planfiles use NAME."
-NO_TEXT = "{} is no text, and is not shown to the model: write it anew, or go on without it with /planfiles off."
+NO_TEXT = "{} is no text, and is not shown to the model: write it anew, or go on without, /planfiles off."
 EDITED = "{} was changed after it was sealed, and is not shown to the model: look at it, then /planfiles seal."
 
 
@@ -182,7 +182,7 @@ def seal_of(data: bytes) -> str:
 
 
 def own(folder: Path, name: str) -> Path:
-    """Return the path of a file that the harness keeps beside a plan. Raises OSError if something else is there."""
+    """Return the path of a file that the harness keeps beside a plan. Raises OSError for anything else there."""
     path = folder / name
     if path.is_symlink():
         raise OSError(f"{name} is a link: take it away")

@@ -57,7 +57,8 @@ DEFAULT_RULES = Rules(
     deny=("read_file(.env)", "grep(.env)", "write_file(.env)", "edit_file(.env)")
     + ("write_file(.git)", "edit_file(.git)", "write_file(**/.git/**)", "edit_file(**/.git/**)")
     # What the harness keeps it alone writes: who could change that could change what was said and allowed.
-    + ("write_file(.harness)", "edit_file(.harness)", "write_file(**/.harness/**)", "edit_file(**/.harness/**)"),
+    + ("write_file(.harness)", "write_file(**/.harness/**)")
+    + ("edit_file(.harness)", "edit_file(**/.harness/**)"),
 )
 
 

@@ -75,8 +75,8 @@ def install(
     """Give ``agent`` the tool task.
 
     ``build_child(agent)`` returns an agent as ``share`` leaves it. ``plan`` is the parent's plan mode, which is a
-    subagent's as well. ``folder``, in the workspace, holds kinds of subagents; they are read now, and their tools
-    checked by ``check_kinds``, when all are there. Raises ValueError.
+    subagent's as well. ``folder``, in the workspace, holds kinds of subagents; they are read now, and which
+    tools they name is seen by ``check_kinds``. Raises ValueError.
     """
     if min(max_turns, max_together) < 1:
         raise ValueError("max_turns and max_together must be whole numbers from 1 on.")
@@ -131,7 +131,7 @@ class Subagents:
     begun: list[Subagent] = field(default_factory=list)
 
     def check_kinds(self) -> None:
-        """Raise ValueError for a kind that names a tool which there is not. To be called when all are installed."""
+        """Raise ValueError for a kind that names a tool that there is not. Call it when all are there."""
         check_tools(self.types, self.folder, [name for name in self.agent.tools if name != TASK])
 
     def task(

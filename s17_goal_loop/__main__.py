@@ -120,7 +120,8 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("prompt", nargs="*", help="what to do; without one it is read from a pipe, or else it is interactive")
     parser.add_argument("-p", "--prompt", dest="asked", metavar="PROMPT", help="the same, for scripts: it must not be empty")
     parser.add_argument("--workdir", type=named_folder, metavar="DIR", help="the folder to work in, instead of a scratch workspace")
-    parser.add_argument("--resume", type=named_session, metavar="ID", help="go on with this session of the folder; `last` is the last one")
+    about = "go on with this session of the folder; `last` is the last one"
+    parser.add_argument("--resume", type=named_session, metavar="ID", help=about)
     parser.add_argument("--continue", dest="latest", action="store_true", help="go on with its last session")
     parser.add_argument("--fork", action="store_true", help="go on from a copy of that session, and leave it as it is")
     parser.add_argument("--sessions", action="store_true", help="list the sessions of the folder")
@@ -377,7 +378,7 @@ def leave(status: int) -> None:
         except (AttributeError, OSError, ValueError):
             status = status or 1  # nobody reads it any more
     if sys.__stdout__ is None and not status:
-        print(f"{LESSON}: Standard output is closed, and what was to be written there is lost.", file=sys.stderr)
+        print(f"{LESSON}: Standard output is closed: what belongs there is lost.", file=sys.stderr)
         status = 1
     os._exit(status)
 

@@ -87,7 +87,8 @@ class Commands:
         copies = [(folder / file, shipped / "templates" / file) for file in FILES]
         if self.skills:
             copies.append((self.agent.workspace / self.skills / SKILL, shipped / "skills" / SKILL))
-        copies = [(place_for(self.agent.workspace, target), source) for target, source in copies]  # or nothing is changed
+        # First all places, so that nothing is changed if one is refused.
+        copies = [(place_for(self.agent.workspace, target), source) for target, source in copies]
         for target, source in copies:
             put(target, source)
         update_state(folder, lambda state: State(gated=bool(flags), seal=state.seal))

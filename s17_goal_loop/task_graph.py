@@ -62,7 +62,7 @@ class Board:
 
     @cached_property
     def rings(self) -> set[int]:
-        """One task or more of each cycle that there is: no tool makes one, but files are also written by hand."""
+        """One task or more of each cycle that there is: no tool makes one, but hands write files, too."""
         waits = {
             id: self.open_dependencies(task)
             for id, task in self.tasks.items()

@@ -248,7 +248,7 @@ def test_an_answer_that_nobody_can_read_is_no_success(start):
         process = start(chapter, "hello", program=("-c", CLOSED.replace("close(0)", "close(1)")))
         out, err = process.communicate(timeout=SOON)
         assert (process.returncode, out) == (1, b"") and b"Traceback" not in err
-        assert err.splitlines()[-1].endswith(b"Standard output is closed, and what was to be written there is lost.")
+        assert err.splitlines()[-1].endswith(b"Standard output is closed: what belongs there is lost.")
 
 
 # A program that closes its standard input, then is the chapter.
