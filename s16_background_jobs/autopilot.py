@@ -11,6 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from dataclasses import field
 from typing import TYPE_CHECKING
+from typing import Callable
 
 from .hooks import RunEnd
 from .hooks import StateChanged
@@ -90,6 +91,8 @@ class Autopilot:
     go_on: str
     flying: bool = False
     full: bool = True  # whether the next prompt states the rules
+    busy: Callable[[], str] = lambda: ""  # what goes on beside the conversation, and will call for a run at its end
+    waited_for: str = ""
     best: int = 0
     stuck: int = 0
     known: list[Todo] = field(default_factory=list)  # each item since the approval, as it was last seen
@@ -127,6 +130,11 @@ class Autopilot:
         if any(source == SOURCE for _, source in self.agent.queue):
             return  # somebody else had the floor, and ours still waits
         verdict = judge(items, self.best, self.stuck, self.max_stuck)
+        busy = self.busy() if verdict.stuck else ""
+        if busy != self.waited_for:  # once: what never ends, a server perhaps, must not hold up the plan
+            self.waited_for = busy
+            if busy:
+                return self.say(outcome, f"waits for {busy}")
         self.best, self.stuck = verdict.best, verdict.stuck
         if verdict.word == "finished":
             return self.stop(outcome, "finished")

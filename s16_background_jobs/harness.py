@@ -125,6 +125,7 @@ def build(
     jobs = background.install(agent)
     agent.exits.callback(jobs.close)
     agent.keepers["Background jobs"] = jobs.overview
+    pilot.busy = jobs.busy
 
     # What the person and the folder bring along.
     settings.check_rules(agent.tools)  # all tools are there that a rule can name

@@ -30,7 +30,8 @@ NAME = 60  # characters of a command where it stands for its job
 # nothing of the job open but the pipe, so that the end of its output is seen. $0 is bash, $1 the command.
 GUARD = """trap '' HUP INT QUIT TERM; read -r _ <&9
 for stat in /proc/[0-9]*/stat; do
-  read -r line <$stat && line=${line##*) } && set -- $line && [ "$4" = $$ ] && pid=${stat#/proc/} && kill -9 ${pid%/stat}
+  pid=${stat#/proc/} pid=${pid%/stat}; read -r line <$stat; set -- ${line##*) }
+  [ "$4" = $$ ] && [ $pid != $BASHPID ] && kill -9 $pid
 done; kill -9 0"""
 GUARDED = f'exec 9<&0 </dev/null; (({GUARD}) >/dev/null 2>&1 &); exec "$0" -c "$1" 9<&-'
 

@@ -50,7 +50,7 @@ OBJECTION = (
     "The goal {} is not met yet. What an evaluator says is missing, in its words, which only describe: {} Go on with what is "
     "missing, and leave the commands and results that show it. If it cannot be reached, show why."
 )
-BUSY = "work is going on in the background"
+BUSY = "{} goes on in the background"
 PLANNING = "plan mode is on, where it cannot be met"
 HELD = "it would be over, but something else keeps the run going"
 
@@ -58,7 +58,7 @@ HELD = "it would be over, but something else keeps the run going"
 def install(
     agent: Agent,
     *,
-    busy: Callable[[], bool] = lambda: False,
+    busy: Callable[[], str] = lambda: "",
     planning: Callable[[], bool] = lambda: False,
     model: str = "",
     max_tokens: int = MAX_TOKENS,
@@ -69,7 +69,8 @@ def install(
 ) -> Goal:
     """Give ``agent`` the command /goal, and an evaluator that judges at each stop whether the goal is met.
 
-    While ``busy()`` (work goes on in the background) or ``planning()``, nobody is asked. ``model`` names the evaluator's,
+    While ``planning()`` nobody is asked; while something that ``busy()`` names goes on in the background, nobody is asked
+    at the first stop. ``model`` names the evaluator's,
     "" is the agent's own. ``window`` and ``longest`` are in characters. Raises ValueError for what cannot be meant.
     """
     numbers = {"max_forced of the agent": agent.max_forced, "max_tokens": max_tokens, "window": window, "longest": longest}
@@ -95,7 +96,7 @@ class Goal:
 
     agent: Agent
     evaluator: Evaluator
-    busy: Callable[[], bool]
+    busy: Callable[[], str]
     planning: Callable[[], bool]
     longest: int
     guidance: str
@@ -103,6 +104,7 @@ class Goal:
     armed: bool = False  # whether stops are judged; else it waits for the person's next message
     told: str = ""  # the condition as the model last heard of it
     result: str = ""  # of the last stop: one of the seven
+    waited_for: str = ""  # for what a stop was deferred: what never ends, a server perhaps, must not do that for ever
     why: str = ""  # what was last said of this goal at a stop
     evaluations: int = 0  # of this goal, with a verdict
     last: tuple[str, str, str] = ("", "", "")  # how the goal before ended, why, and its condition
@@ -138,6 +140,7 @@ class Goal:
         """Take ``condition`` as the goal, with all that is counted at zero; "" for none. It waits."""
         self.condition, self.armed = condition, False
         self.evaluations, self.result, self.why, self.spent = 0, "", "", dict(self.evaluator.tokens)
+        self.waited_for = ""
 
     def end(self, how: str, why: str) -> None:
         """There is no goal any more: ``how`` is achieved, failed or cleared."""
@@ -184,6 +187,7 @@ class Goal:
         self.result, why = self.judge(is_last, held)
         self.why = why or self.why
         if self.result == "defer":
+            self.waited_for = self.busy()
             self.say(f"goal not judged, it stays: {why}" if why != HELD else f"goal kept for now: {why}")
         elif self.result == "error":
             text = f"The goal could not be judged ({why}). It stays, and your next message takes it up again."
@@ -210,8 +214,8 @@ class Goal:
         if not self.condition or not self.armed:
             return "allow", ""
         try:
-            if self.busy():
-                return "defer", BUSY
+            if self.busy() not in ("", self.waited_for):
+                return "defer", BUSY.format(self.busy())
             if self.planning():
                 return "defer", PLANNING
             verdict = self.evaluator.verdict(self.condition)
@@ -222,11 +226,16 @@ class Goal:
 
     def after_run(self, event: RunEnd) -> None:
         """A run that did not come to its own end hands over to the person: nothing starts by itself from there."""
-        if event.agent is self.agent and event.outcome.reason != "end_turn":
+        if event.agent is not self.agent:
+            return
+        if self.armed and self.why == PLANNING and event.outcome.reason == "end_turn":
+            event.outcome.end("halted", f"The goal waits: {PLANNING}.")
+        if event.outcome.reason != "end_turn":
             self.armed = False
 
     def restore(self, value: dict[str, Any] | None) -> None:
         """Take back what ``agent.changed`` announced; None stands for never. Only an active goal comes back, and waits."""
+        self.evaluator.evidence.forget()
         how, why, condition = [(value or {}).get(name, "") for name in ("status", "reason", "condition")]
         self.begin(condition if how == "active" else "")
         self.last = ("", "", "") if how == "active" else (how, why, condition)

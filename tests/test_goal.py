@@ -106,6 +106,11 @@ class Desk:
         [call] = self.runs(command, status, prints)
         self.agent.fire(self.events.PostToolUse(agent or self.agent, call, result.text, result.facts, False))
 
+    def changed(self, path):
+        """A file was changed."""
+        [call] = self.call("write_file", path=path)
+        self.agent.fire(self.events.PostToolUse(self.agent, call, "Written.", {"path": path}, False))
+
     def run(self, prompt, *replies, verdicts=(), source="person"):
         """Run a prompt; nothing of what is given may be left over."""
         self.replies, self.verdicts = list(replies), list(verdicts)
@@ -278,17 +283,46 @@ def test_allow_without_a_goal_nobody_is_asked(desk):
     assert (desk.goal.result, desk.asked, desk.announced) == ("allow", [], [])
 
 
-@pytest.mark.parametrize(("policy", "why"), [("busy", "in the background"), ("planning", "plan mode is on")])
-def test_defer_while_work_goes_on_or_a_plan_is_made_nobody_is_asked(make, policy, why):
-    now = [True]
-    desk = make(**{policy: lambda: now[0]})
+def test_defer_while_work_goes_on_nobody_is_asked(make):
+    now = ["job_1"]
+    desk = make(busy=lambda: now[0])
     desk.set()
     outcome = desk.run("Go.", "I wait.")
     assert (outcome.reason, desk.goal.result, desk.asked) == ("end_turn", "defer", [])
-    assert desk.goal.condition == CONDITION and desk.goal.evaluations == 0 and why in desk.notices("not judged")[0]
-    now[0] = False  # and the goal is still in force, whoever starts the next run
+    assert desk.goal.condition == CONDITION and desk.goal.evaluations == 0
+    assert "job_1 goes on in the background" in desk.notices("not judged")[0]
+    now[0] = ""  # and the goal is still in force, whoever starts the next run
     assert desk.judged(YES, source="notification").reason == "end_turn"
     assert desk.goal.result == "achieved"
+
+
+def test_what_never_ends_puts_the_judging_off_once(make):
+    """A server that the goal itself needs: to wait for its end for ever would leave no way to be done."""
+    now = ["job_1"]
+    desk = make(busy=lambda: now[0])
+    desk.set()
+    desk.run("Go.", "It serves.")
+    assert desk.goal.result == "defer"
+    assert desk.judged(NO, YES).reason == "end_turn" and desk.goal.result == "achieved"
+    desk.set()
+    desk.run("Go.", "It serves.")
+    assert desk.goal.result == "defer", "another goal, another wait"
+    now[0] = "job_1, job_2"
+    desk.run("Go.", "Both run.")
+    assert desk.goal.result == "defer", "something else to wait for"
+
+
+def test_defer_while_a_plan_is_made_nobody_is_asked_and_it_is_no_success(make):
+    now = [True]
+    desk = make(planning=lambda: now[0])
+    desk.set()
+    outcome = desk.run("Go.", "I plan.")
+    assert (outcome.reason, desk.goal.result, desk.asked) == ("halted", "defer", [])
+    assert "plan mode is on" in outcome.detail and "plan mode is on" in desk.notices("not judged")[0]
+    now[0] = False
+    desk.run("Something else.", "Done.", source="notification")
+    assert desk.goal.result == "allow", "it waits for the person"
+    assert desk.judged(YES).reason == "end_turn" and desk.goal.result == "achieved"
 
 
 def test_error_keeps_the_goal_and_is_no_success(desk):
@@ -414,9 +448,9 @@ def test_a_goal_that_waits_is_not_judged(desk):
     assert desk.goal.judge(True, True) == ("allow", "") and desk.asked == []
 
 
-@pytest.mark.parametrize("policy", ["busy", "planning"])
+@pytest.mark.parametrize("policy", [{"busy": lambda: "job_1"}, {"planning": lambda: True}])
 def test_it_is_not_judged_while_it_cannot_be_met(make, policy):
-    desk = make(**{policy: lambda: True})
+    desk = make(**policy)
     desk.set()
     assert desk.goal.judge(False, False)[0] == "defer" and (desk.asked, desk.goal.evaluations) == ([], 0)
 
@@ -708,18 +742,51 @@ def test_a_command_whose_end_is_not_known_counts_as_one_that_may_have_failed(des
     assert first["command"] == "sleep 9" and first["exit_status"] is None
 
 
-def test_the_end_of_a_command_in_the_background_is_evidence(desk):
-    end = desk.load("background").JobEnd
-    result = desk.tools.Result("job_1 runs in the background.", {"command": TESTS, "job": "job_1"})
-    [call] = desk.runs(TESTS)
+def begin(desk, command, job):
+    """A command was begun in the background, as bash tells it."""
+    [call] = desk.runs(command)
+    result = desk.tools.Result(f"{job} runs in the background.", {"command": command, "job": job})
     desk.agent.fire(desk.events.PostToolUse(desk.agent, call, result.text, result.facts, False))
-    assert desk.evidence() == [{"command": TESTS, "exit_status": None, "output_ends": result.text}], "nobody knows yet"
-    desk.agent.fire(end(desk.agent, TESTS, 1, "FAILED (failures=3)\n"))
+
+
+def look(desk, command, job, status, prints):
+    """The model has read how it ended, as job_output tells it."""
+    [call] = desk.call("bash", command="")
+    facts = {"job": job, "ended": True, "command": command, "exit_status": status}
+    desk.agent.fire(desk.events.PostToolUse(desk.agent, call, prints, facts, False))
+
+
+def test_the_end_of_a_command_in_the_background_is_evidence(desk):
+    begin(desk, TESTS, "job_1")
+    assert desk.evidence() == [{"command": TESTS, "exit_status": None, "output_ends": "job_1 runs in the background."}]
+    desk.agent.fire(desk.load("background").JobEnd(desk.agent, "job_1", TESTS, 1, "FAILED (failures=3)\n"))
     assert desk.evidence() == [{"command": TESTS, "exit_status": 1, "output_ends": "FAILED (failures=3)"}]
+    begin(desk, "make all", "job_2")
+    look(desk, "make all", "job_2", 0, "built")
+    assert desk.evidence()[-1] == {"command": "make all", "exit_status": 0, "output_ends": "built"}
     desk.ran(TESTS, 0, "OK")
-    assert desk.evidence()[0]["earlier_exit_statuses"] == [1]
-    desk.agent.fire(end(desk.agent, "make all", None, ""))
-    assert desk.evidence()[-1] == {"command": "make all", "exit_status": None, "output_ends": ""}
+    assert desk.evidence()[-1]["earlier_exit_statuses"] == [1]
+
+
+def test_what_ran_in_the_background_stands_where_it_began(desk):
+    """It cannot have seen what was changed since. To look at it once more changes nothing."""
+    begin(desk, TESTS, "job_1")
+    desk.changed("notes.py")
+    desk.agent.fire(desk.load("background").JobEnd(desk.agent, "job_1", TESTS, 0, "OK\n"))
+    look(desk, TESTS, "job_1", 0, "OK")
+    assert desk.evidence() == [{"command": TESTS, "exit_status": 0, "output_ends": "OK"}, {"changed": "notes.py"}]
+
+
+def test_the_report_of_a_subagent_in_the_background_is_no_evidence(desk):
+    [call] = desk.call("bash", command="")
+    desk.agent.fire(desk.events.PostToolUse(desk.agent, call, "completed: all is well", {"job": "job_1", "ended": True}, False))
+    assert desk.evidence() == [] and call["id"] not in desk.goal.evaluator.evidence.calls
+
+
+def test_another_conversation_begins_without_evidence(desk):
+    desk.ran(TESTS, 0, "OK")
+    desk.agent.restores["goal"]({"status": "active", "condition": CONDITION})
+    assert desk.evidence() == []
 
 
 def test_what_a_subagent_ran_is_evidence_and_says_so(desk, tmp_path):

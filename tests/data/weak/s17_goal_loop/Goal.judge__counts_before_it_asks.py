@@ -8,8 +8,8 @@ def judge(self, is_last: bool, held: bool) -> tuple[str, str]:
         return "allow", ""
     self.evaluations += 1
     try:
-        if self.busy():
-            return "defer", BUSY
+        if self.busy() not in ("", self.waited_for):
+            return "defer", BUSY.format(self.busy())
         if self.planning():
             return "defer", PLANNING
         verdict = self.evaluator.verdict(self.condition)

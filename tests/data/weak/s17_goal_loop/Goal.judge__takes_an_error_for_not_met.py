@@ -7,8 +7,8 @@ def judge(self, is_last: bool, held: bool) -> tuple[str, str]:
     if not self.condition or not self.armed:
         return "allow", ""
     try:
-        if self.busy():
-            return "defer", BUSY
+        if self.busy() not in ("", self.waited_for):
+            return "defer", BUSY.format(self.busy())
         if self.planning():
             return "defer", PLANNING
         verdict = self.evaluator.verdict(self.condition)
