@@ -19,6 +19,7 @@ from collections.abc import Collection
 from dataclasses import fields
 from dataclasses import is_dataclass
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from conftest import CHAPTERS
@@ -675,6 +676,35 @@ def test_hints_are_given_one_by_one_and_stay():
     assert told[2] == told[3] and told[2][2:4] == ["Hint 1 of 2: See.", "Hint 2 of 2: Thus."] and given == {"half": 2}
 
 
+def test_the_first_of_two_wrong_functions_is_next_with_its_own_test(learner):
+    """With the chapter's own half the tests of half pass: that says nothing of the test that is shown."""
+    sure(learner, "practice", "s05")
+    write_function(learner, "Sums.total", "@staticmethod\ndef total(numbers):\n    return sum(numbers[:1])")
+    write_function(learner, "half", "def half(number):\n    return number - number % 3")
+    write_function(learner, "end", "def end():\n    return 'end'")
+    shown = sure(learner, "check", "s05", status=1)
+    assert "\nNext: Sums.total (" in shown and "Numbers add up" in shown and "passes with the chapter's own" not in shown
+    shown = sure(learner, "check", "s05", "--verbose", status=1)
+    assert "= FAILURES =" in shown and "\nFAILED tests/test_sums.py::test_half" in shown
+    assert "\n2 of 4 passed; 3 not run after a function's first failure, or for one that is " in shown
+
+
+def test_a_fault_elsewhere_is_told_with_the_test_that_was_run_again(learner):
+    """It fails for the one it is listed under, and passes with the chapter's own of another one, which fails too."""
+    text = TESTS.replace("return importlib.import_module", "own = importlib.import_module").replace(
+        '.sums")\n', '.sums")\n    own.first = lambda numbers: numbers[0] if own.end() == "end" else 1\n    return own\n', 1
+    )
+    listed = {**TOTAL, "tests": ["tests/test_sums.py::test_first"]}
+    learner.write("tests/test_sums.py", text + "\n\ndef test_first():\n    assert sums().first([3]) == 3\n")
+    learner.write("s05_todo_write/practice.json", json.dumps({"functions": [listed, HALF, END]}))
+    sure(learner, "practice", "s05")
+    write_function(learner, "Sums.total", "@staticmethod\ndef total(numbers):\n    return sum(numbers)")
+    write_function(learner, "half", "def half(number):\n    return number - number % 3")
+    write_function(learner, "end", "def end():\n    return ''")
+    shown = sure(learner, "check", "s05", status=1)
+    assert "\nNext: end (" in shown and "passes with the chapter's own end." in shown and "\n  First.\n" in shown
+
+
 def test_verbose_shows_what_pytest_says(learner):
     sure(learner, "practice", "s05")
     shown = sure(learner, "check", "s05", "--verbose", status=1)
@@ -1033,6 +1063,22 @@ def test_long_values_are_cut_where_they_differ_and_wrapped_whole():
     assert "one, two, four" in failures.expected_and_came(error, compared)[1][:70]
     lines = words.hang("  came:     ", "ab  cd " * 40)
     assert all(len(line) <= words.WIDTH for line in lines) and "".join(line[12:] for line in lines) == "ab  cd " * 40
+
+
+def test_a_refusal_in_other_words_is_told_by_what_is_wanted():
+    for wanted, shown in (("answer", "'answer'"), (re.escape("a.md leads"), "'a.md leads'")):
+        try:
+            with pytest.raises(ValueError, match=wanted):
+                raise ValueError("one\ntwo")
+        except AssertionError as error:
+            told = failures.expected_and_came(error, None)
+    assert told == (f"a ValueError whose text holds {shown}", r"ValueError: 'one\ntwo'")
+
+
+@pytest.mark.parametrize("number", ["T1", "P19", "E04d"])
+def test_the_number_of_a_case_is_not_told(number):
+    item = SimpleNamespace(function=None, originalname=f"test_{number}_the_command")
+    assert failures.sentence(item) == "The command"
 
 
 def test_an_excerpt_shows_what_was_done_before_and_what_is_wanted(tmp_path):

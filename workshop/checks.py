@@ -85,6 +85,8 @@ def check(
     if state:
         run = Run(root, python, [state], limits)
         run.start(tell, verbose)
+        if verbose and run.tally():
+            tell(f"{run.new_line()}{run.tally()}\n")
         read(outcome, run)
     return outcome
 
@@ -264,11 +266,21 @@ class Run:
             self.records.append(record)
             if record["event"] == "rest" and record["tests"]:
                 others = f"the mechanism's other tests ({record['tests']})"
-                line_end = "\n" if self.verbose and not self.printed.endswith(b"\n") else ""
-                tell(f"{line_end}All functions pass their own tests. Now {others} ...\n")
+                tell(f"{self.new_line()}All functions pass their own tests. Now {others} ...\n")
+
+    def new_line(self) -> str:
+        """Return what our own words need before them among those of pytest."""
+        return "\n" if self.verbose and not self.printed.endswith(b"\n") else ""
 
     def ended(self) -> bool:
-        return any(record["event"] in ("end", "uncollected") for record in self.records)
+        return any(record["event"] in ("over", "uncollected") for record in self.records)
+
+    def tally(self) -> str:
+        """Return, in words, how many of the tests passed, and why not all have run; "" if none has."""
+        passed, failed = [sum(each["event"] == event for each in self.records) for event in ("passed", "failed")]
+        left = sum(each.get("tests", 0) for each in self.records if each["event"] == "collected") - passed - failed
+        why = "after a function's first failure, or for one that is still to be written"
+        return f"{passed} of {passed + failed} passed{f'; {left} not run {why}' * (left > 0)}." if passed + failed else ""
 
     def last_test(self) -> str:
         started = [record["test"] for record in self.records if record["event"] == "start"]
@@ -311,7 +323,7 @@ def end(process: subprocess.Popen) -> None:
 def read(outcome: Outcome, run: Run, state: int = 0) -> None:
     """Fill in the outcome from the records of a run, those of one copy."""
     failures: dict[str, dict[str, Any]] = {}
-    group, tested, fault = None, [], None
+    group, tested, fault, rerun = None, [], None, ""
     for record in [each for each in run.records if each["state"] == state]:
         event = record["event"]
         if event == "group":
@@ -324,7 +336,7 @@ def read(outcome: Outcome, run: Run, state: int = 0) -> None:
         elif event == "passed" and group == "":
             outcome.rest += 1
         elif event == "fault":
-            fault = next(each for each in outcome.functions if each.name == record["name"])
+            fault, rerun = next(each for each in outcome.functions if each.name == record["name"]), record["test"]
         elif event == "missing":
             outcome.trouble.append(f"The course has no test {record['test']}: get it anew.")
         elif event == "broken":
@@ -341,7 +353,7 @@ def read(outcome: Outcome, run: Run, state: int = 0) -> None:
     outcome.passed = [name for name in tested if name not in failures]
     outcome.next = next((each for each in outcome.functions if each.name not in outcome.passed), None)
     outcome.failure = failures.get(outcome.next.name if outcome.next else "")
-    if fault and fault is not outcome.next:
+    if fault and fault is not outcome.next and outcome.failure and outcome.failure["test"].partition("[")[0] == rerun:
         outcome.passed = [name for name in outcome.passed if name != fault.name]
         outcome.next, outcome.found = fault, True
 

@@ -18,6 +18,9 @@ EXCERPT_LINES = 8  # of a test are shown, up to where it fails
 SHOWN = 200  # characters of a value
 AROUND = 40  # characters shown before the first difference of two long values
 LOCALS = 3  # values of names in the failing statement
+# How pytest says that an error has another text than the wanted one.
+UNLIKE = re.compile(r"Regex pattern did not match\.\n.*[Rr]egex: (.*)\n *(?:Actual message|Input): (.*)$", re.DOTALL)
+PLAIN = r"\\+(?=[^\w\\])"  # what re.escape puts before a sign, as repr shows it
 PRINTED = 4  # lines shown of what a test printed
 
 
@@ -25,7 +28,7 @@ def sentence(item: pytest.Item) -> str:
     """Return what a test says, from its docstring or its name."""
     document = (getattr(item.function, "__doc__", None) or "").strip().splitlines()
     text = document[0] if document else item.originalname.removeprefix("test_").replace("_", " ")
-    text = re.sub(r"^T\d+ ", "", text)  # the number of a case in a list elsewhere
+    text = re.sub(r"^[A-Z]\d+[a-z]? ", "", text)  # the number of a case in a list elsewhere
     return text[:1].upper() + text[1:].rstrip(".")
 
 
@@ -130,6 +133,9 @@ def expected_and_came(error: BaseException, compared: tuple[str, Any, Any] | Non
         return f"a refusal: {name}", "no error"
     if isinstance(error, pytest.PytestUnraisableExceptionWarning) and isinstance(error.__cause__, ResourceWarning):
         return "", cut(f"something is left open, close it ({error.__cause__})")
+    if isinstance(error, AssertionError) and (unlike := UNLIKE.search(text)) and error.__context__:
+        kind = type(error.__context__).__name__
+        return f"a {kind} whose text holds {cut(re.sub(PLAIN, '', unlike[1]))}", f"{kind}: {cut(unlike[2])}"
     if isinstance(error, AssertionError):
         return what_is_not_so(text.removeprefix("AssertionError: "))
     return "", cut(text)

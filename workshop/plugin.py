@@ -61,7 +61,8 @@ class Judge:
         self.compared: tuple[str, Any, Any] | None = None
         self.caught: list[dict[str, Any]] = []
         self.printed = ""
-        self.lost = ""  # the test that ended a state
+        self.lost: str | None = None  # the first test that failed; "" if it waits for a function that is to be written
+        self.lost_group = ""  # whose test that is
         self.mute = False
         self.roots: list[str] = []  # how the folders are written that a learner need not see
         self.items: dict[str, list[pytest.Item]] = {}  # by the tests' names without parameters
@@ -99,6 +100,7 @@ class Judge:
             return True
         for item in session.items:
             self.items.setdefault(item.nodeid.partition("[")[0], []).append(item)
+        self.note("collected", tests=len(session.items))
         for number, state in enumerate(self.plan["states"]):
             if number:
                 self.enter(number)
@@ -106,7 +108,10 @@ class Judge:
                 self.run_state(session, state)
         self.note("end")
         if self.lost:
+            self.mute = True
             self.find_fault(session)
+            self.mute = False
+        self.note("over")
         if self.plan["leave"]:
             os._exit(0)  # all is reported: to take the SDK's thousands of classes apart would keep the learner waiting
         faulthandler.dump_traceback_later(self.plan["test_seconds"], exit=True)  # a thread may hold up the exit
@@ -121,7 +126,7 @@ class Judge:
         self.ready = self.preload(state["preload"])
 
     def run_state(self, session: pytest.Session, state: dict[str, Any]) -> None:
-        well = True
+        well, self.lost = True, None
         for group in state["groups"]:
             self.note("group", group=group["name"])
             well = self.run_group(session, group) and well
@@ -134,13 +139,13 @@ class Judge:
 
     def find_fault(self, session: pytest.Session) -> None:
         """Note the function that has only to be as in the chapter for the lost test to pass: the fault is in it."""
-        state, folder, self.mute = self.plan["states"][self.state], self.folders[self.state], True
+        state, folder = self.plan["states"][self.state], self.folders[self.state]
         written = [each for each in state["functions"] if each[1] in state["written"]]
-        for file, name, _ in sorted(written, key=lambda each: each[1] != self.group) if len(written) > 1 else []:
+        for file, name, _ in sorted(written, key=lambda each: each[1] != self.lost_group) if len(written) > 1 else []:
             text = copies.solved(self.root / folder.name, folder, file, name)
             self.finder.enter(folder, state["functions"], {file: text})
             if all(self.passes(session, item, self.plan["test_seconds"]) for item in self.items[self.lost]):
-                return self.note("fault", name=name)
+                return self.note("fault", name=name, test=self.lost)
 
     def preload(self, modules: list[str]) -> bool:
         """Import the modules, so that a fault in one is told as such and not as that of a test."""
@@ -173,7 +178,8 @@ class Judge:
                 self.note("failed", test=item.nodeid, group=group["name"], **self.failure)
                 well = False
                 if group["stop"]:
-                    self.lost = "" if self.failure["kind"] == "hint" else test
+                    if self.lost is None:  # what fails later may fail for the same reason
+                        self.lost, self.lost_group = "" if self.failure["kind"] == "hint" else test, group["name"]
                     return False
         return well
 
