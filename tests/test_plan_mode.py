@@ -525,6 +525,29 @@ def test_an_approval_that_cannot_be_kept_leaves_the_mode_and_says_so(load, tmp_p
     assert "change" in names and note == desk.module.TEXTS["off"]
 
 
+def test_an_approval_is_a_choice_of_its_own_to_be_warned_about(load, tmp_path):
+    """The person was warned about the choice before, which took effect in the end."""
+    desk = Desk(load, tmp_path, "approve")
+    desk.todos("pending")
+    desk.keeps = False
+    desk.plan.choose(True)
+    desk.keeps = True
+    desk.begin()
+    desk.request()
+    assert desk.plan.active and len(desk.warnings()) == 1
+    desk.present()
+    desk.keeps = False
+    desk.request()
+    assert desk.plan.active and len(desk.warnings()) == 2
+
+
+@pytest.mark.parametrize("answer", [None, "", " \n", EOFError()], ids=["none", "empty", "blank", "end"])
+def test_no_answer_of_any_kind_keeps_the_mode(load, tmp_path, answer):
+    desk = in_plan_mode(load, tmp_path, answer)
+    assert desk.present() == (desk.module.NO_ANSWER, True)
+    assert desk.plan.active and desk.plan.pending is None
+
+
 def test_who_listens_hears_of_an_approval_and_of_nothing_else(load, tmp_path):
     desk = in_plan_mode(load, tmp_path, "no", "approve")
     heard = []
