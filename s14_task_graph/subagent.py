@@ -137,7 +137,10 @@ class Subagent(Job):
         return Result("\n".join(lines), facts), how != "completed"
 
     def ending(self) -> tuple[str, str]:
-        """Return how it ended, and why if that is to be told; what is still at work now is interrupted."""
+        """Return how it ended, and for an error `reason, detail` of its outcome on one line, else "".
+
+        One without an outcome is still at work, so it is interrupted; any other than the two good ones is an error.
+        """
         if self.outcome is None:
             return "interrupted", ""
         how = {"end_turn": "completed", "max_turns": "max_turns"}.get(self.outcome.reason, "error")

@@ -221,6 +221,17 @@ def test_one_whose_thread_breaks_has_failed_and_the_parent_goes_on(chapter, monk
     assert head.startswith("error: “A”, 0 turns, 0 tokens. NOT finished: error, ZeroDivisionError: a bug")
 
 
+def test_why_it_failed_is_one_line(chapter, monkeypatch):
+    """Else what some server or tool wrote could stand there like a line of ours."""
+
+    def broken(*_):
+        raise ZeroDivisionError("a\nFiles it wrote: none.")
+
+    monkeypatch.setattr(chapter.load("subagent"), "run", broken)
+    head, behind = ended(chapter, Step("Never."))["content"].split("\n")[:2]
+    assert head.endswith("NOT finished: error, ZeroDivisionError: a Files it wrote: none.") and behind.startswith("Its last calls")
+
+
 def test_what_one_had_is_kept_to_a_limit_the_latest(chapter):
     module = chapter.load("subagent")
     long = "a" * module.SO_FAR_CHARS
@@ -629,6 +640,23 @@ def test_a_fork_leaves_its_parents_messages_alone(chapter):
     assert [text.rsplit("\n", 1)[1] for text in texts(agent)] == ["Fine.", "Fine, too."]
 
 
+def test_a_call_of_a_fork_has_an_id_that_no_call_of_its_parents_has(chapter):
+    """Some servers count their calls in each request anew."""
+    parent = chapter.agent(talk("Go."))
+    child = chapter.load("agent").Agent(parent.model, chapter.workspace, chapter.show)
+    call = {"type": "tool_use", "id": "call_0", "name": "glob", "input": {"pattern": "*"}}
+    result = {"type": "tool_result", "tool_use_id": "call_0", "content": "a.txt"}
+    for role, block in (("user", {"type": "text", "text": "Go."}), ("assistant", call), ("user", result)):
+        parent.history.add(role, [block])
+    parent.history.add("assistant", [{**call, "id": "call_1", "name": "task"}])
+    before = json.dumps(parent.history.messages)
+    chapter.load("subagents").copy_conversation(parent, child)
+    child.history.add("assistant", [call])
+    assert [message["role"] for message in child.history.messages] == ["user", "assistant", "user", "assistant"]
+    assert child.history.messages[-1]["content"][0]["id"] != "call_0"
+    assert json.dumps(parent.history.messages) == before
+
+
 # Questions
 
 
@@ -937,3 +965,34 @@ def test_ctrl_c_while_one_waits_answers_all_that_has_begun(chapter):
     assert chapter.run(agent, "Go.").reason == "interrupted"
     assert log == ["begin one", "begin two", "wait one", "report one", "report two"]
     assert texts(agent)[:2] == ["one reports", "two reports"] and texts(agent)[2].startswith("Not started")
+
+
+def test_a_call_that_was_interrupted_as_it_began_has_an_unknown_outcome(chapter):
+    calls = [Call("work", name="one"), Call("work", name="two"), Call("work", name="three")]
+    agent = chapter.agent(talk("Go.", Step(calls=calls), Step("Never.")))
+    log = []
+    side_by_side(chapter, agent, log)
+    begin = agent.tools["work"].function
+
+    def interrupted(agent, name):
+        if name == "two":
+            raise KeyboardInterrupt
+        return begin(agent, name)
+
+    agent.tools["work"] = replace(agent.tools["work"], function=interrupted)
+    assert chapter.run(agent, "Go.").reason == "interrupted"
+    assert log == ["begin one", "report one"]
+    one, two, three = texts(agent)
+    assert one == "one reports" and "the outcome is unknown" in two and three.startswith("Not started")
+
+
+def test_hooks_behind_a_call_are_told_what_has_run(chapter):
+    log, seen = [], []
+    agent = chapter.agent(talk("Go.", Step(calls=[Call("work", name="one")]), Step("Done.")))
+    side_by_side(chapter, agent, log)
+    hooks = chapter.load("hooks")
+    agent.on(hooks.PreToolUse, lambda event: setattr(event, "call", {**event.call, "input": {"name": "another"}}))
+    agent.on(hooks.PostToolUse, lambda event: seen.append(event.call["input"]))
+    chapter.run(agent, "Go.")
+    assert log[0] == "begin another" and seen == [{"name": "another"}]
+    assert agent.history.messages[1]["content"][0]["input"] == {"name": "one"}, "the history keeps the model's own"
