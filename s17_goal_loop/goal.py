@@ -53,6 +53,11 @@ OBJECTION = (
 BUSY = "{} goes on in the background"
 PLANNING = "plan mode is on, where it cannot be met"
 HELD = "it would be over, but something else keeps the run going"
+NOT_JUDGED = "goal not judged, it stays: {}"
+KEPT = "goal kept for now: {}"
+NO_VERDICT = "The goal could not be judged ({}). It stays, and your next message takes it up again."
+GIVEN_UP = "The goal is given up, since it cannot be met: {}"
+NOT_MET = "goal not met ({}): it stays, and your next message takes it up again"
 
 
 def install(
@@ -188,23 +193,21 @@ class Goal:
         self.why = why or self.why
         if self.result == "defer":
             self.waited_for = self.busy()
-            self.say(f"goal not judged, it stays: {why}" if why != HELD else f"goal kept for now: {why}")
+            self.say((KEPT if why == HELD else NOT_JUDGED).format(why))
+        elif self.result == "error" and held:  # the run goes on, and its next stop is judged
+            self.say(NO_VERDICT.format(why))
         elif self.result == "error":
-            text = f"The goal could not be judged ({why}). It stays, and your next message takes it up again."
-            if held:
-                self.say(text)
-            else:
-                self.agent.halt = text
+            self.agent.halt = NO_VERDICT.format(why)
         elif self.result == "achieved":
             self.end("achieved", why)
         elif self.result == "failed":
             self.end("failed", why)
-            self.agent.halt = f"The goal is given up, since it cannot be met: {why}"
+            self.agent.halt = GIVEN_UP.format(why)
         elif self.result in ("block", "limit"):
             # What others wrote stands in quotes and on one line: it cannot go on as somebody else.
             event.objections.append(OBJECTION.format(as_json(named(self.condition)), as_json(why)))
         if self.result == "limit":
-            self.say(f"goal not met ({self.costs()}): it stays, and your next message takes it up again")
+            self.say(NOT_MET.format(self.costs()))
 
     def judge(self, is_last: bool, held: bool) -> tuple[str, str]:
         """Return the result of this stop, one of seven, and its reason.

@@ -8,20 +8,18 @@ def at_stop(self, event: Stop) -> None:
     self.result, why = self.judge(is_last, held)
     self.why = why or self.why
     if self.result == "defer":
-        self.say(f"goal not judged, it stays: {why}" if why != HELD else f"goal kept for now: {why}")
+        self.say((KEPT if why == HELD else NOT_JUDGED).format(why))
+    elif self.result == "error" and held:  # the run goes on, and its next stop is judged
+        self.say(NO_VERDICT.format(why))
     elif self.result == "error":
-        text = f"The goal could not be judged ({why}). It stays, and your next message takes it up again."
-        if held:
-            self.say(text)
-        else:
-            self.say(text)
+        self.say(NO_VERDICT.format(why))
     elif self.result == "achieved":
         self.end("achieved", why)
     elif self.result == "failed":
         self.end("failed", why)
-        self.agent.halt = f"The goal is given up, since it cannot be met: {why}"
+        self.agent.halt = GIVEN_UP.format(why)
     elif self.result in ("block", "limit"):
         # What others wrote stands in quotes and on one line: it cannot go on as somebody else.
         event.objections.append(OBJECTION.format(as_json(named(self.condition)), as_json(why)))
     if self.result == "limit":
-        self.say(f"goal not met ({self.costs()}): it stays, and your next message takes it up again")
+        self.say(NOT_MET.format(self.costs()))

@@ -2,7 +2,7 @@
 def read_answer(reply: Reply) -> Verdict:
     """Return the verdict that ``reply`` is: one JSON object alone, or alone in one fence. Raises ValueError for all else."""
     if reply.calls:
-        raise ValueError(f"the answer is not whole, it ended with {reply.stop_reason}")
+        raise ValueError("the answer calls a tool")
     text = reply.text.strip()
     fenced = FENCE.fullmatch(text)
     try:

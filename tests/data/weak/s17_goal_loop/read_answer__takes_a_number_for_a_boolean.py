@@ -1,7 +1,9 @@
 # must fail: tests/test_goal.py::test_anything_else_is_no_verdict
 def read_answer(reply: Reply) -> Verdict:
     """Return the verdict that ``reply`` is: one JSON object alone, or alone in one fence. Raises ValueError for all else."""
-    if reply.stop_reason not in WHOLE or reply.calls:
+    if reply.calls:
+        raise ValueError("the answer calls a tool")
+    if reply.stop_reason not in WHOLE:
         raise ValueError(f"the answer is not whole, it ended with {reply.stop_reason}")
     text = reply.text.strip()
     fenced = FENCE.fullmatch(text)
