@@ -336,7 +336,8 @@ def test_error_keeps_the_goal_and_is_no_success(desk):
     desk.judged(NO, desk.ModelError("The server is down."))
     assert (desk.goal.result, desk.goal.condition, desk.goal.evaluations) == ("error", CONDITION, 1)
     outcome = desk.judged(desk.ModelError("The server is down."))
-    assert outcome.reason == "halted" and desk.module.NO_VERDICT.format("ModelError: The server is down.") in outcome.detail
+    said = desk.module.NO_VERDICT.format("ModelError: The server is down.")
+    assert outcome.reason == "halted" and said in outcome.detail
     assert [value["status"] for _, value in desk.announced] == ["active"]
 
 
@@ -391,7 +392,8 @@ def test_limit_is_the_cap_of_the_loop_nine_evaluations_with_cap_eight(desk):
     assert (outcome.reason, outcome.turns, desk.goal.result) == ("stop_limit", 9, "limit")
     assert desk.goal.condition == CONDITION and desk.goal.evaluations == 9
     assert "Stopped after 8 objections" in outcome.detail and "The tests were not run." in outcome.detail
-    assert "evaluations: 9" in desk.notice(desk.module.NOT_MET.partition("{}")[0]) and len(desk.announced) == 1
+    assert "evaluations: 9" in desk.notice(desk.module.NOT_MET.partition("{}")[0])
+    assert len(desk.announced) == 1
 
 
 def test_the_next_message_of_the_person_starts_a_new_count(desk):

@@ -229,7 +229,8 @@ def test_why_it_failed_is_one_line(chapter, monkeypatch):
 
     monkeypatch.setattr(chapter.load("subagent"), "run", broken)
     head, behind = ended(chapter, Step("Never."))["content"].split("\n")[:2]
-    assert head.endswith("NOT finished: error, ZeroDivisionError: a Files it wrote: none.") and behind.startswith("Its last calls")
+    assert head.endswith("NOT finished: error, ZeroDivisionError: a Files it wrote: none.")
+    assert behind.startswith("Its last calls")
 
 
 def test_what_one_had_is_kept_to_a_limit_the_latest(chapter):
@@ -652,7 +653,8 @@ def test_a_call_of_a_fork_has_an_id_that_no_call_of_its_parents_has(chapter):
     before = json.dumps(parent.history.messages)
     chapter.load("subagents").copy_conversation(parent, child)
     child.history.add("assistant", [call])
-    assert [message["role"] for message in child.history.messages] == ["user", "assistant", "user", "assistant"]
+    roles = [message["role"] for message in child.history.messages]
+    assert roles == ["user", "assistant", "user", "assistant"]
     assert child.history.messages[-1]["content"][0]["id"] != "call_0"
     assert json.dumps(parent.history.messages) == before
 
@@ -991,8 +993,13 @@ def test_hooks_behind_a_call_are_told_what_has_run(chapter):
     agent = chapter.agent(talk("Go.", Step(calls=[Call("work", name="one")]), Step("Done.")))
     side_by_side(chapter, agent, log)
     hooks = chapter.load("hooks")
-    agent.on(hooks.PreToolUse, lambda event: setattr(event, "call", {**event.call, "input": {"name": "another"}}))
+
+    def another(event):
+        event.call = {**event.call, "input": {"name": "another"}}
+
+    agent.on(hooks.PreToolUse, another)
     agent.on(hooks.PostToolUse, lambda event: seen.append(event.call["input"]))
     chapter.run(agent, "Go.")
     assert log[0] == "begin another" and seen == [{"name": "another"}]
-    assert agent.history.messages[1]["content"][0]["input"] == {"name": "one"}, "the history keeps the model's own"
+    [call] = agent.history.messages[1]["content"]
+    assert call["input"] == {"name": "one"}, "the history keeps the model's own"

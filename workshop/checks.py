@@ -277,10 +277,11 @@ class Run:
 
     def tally(self) -> str:
         """Return, in words, how many of the tests passed, and why not all have run; "" if none has."""
-        passed, failed = [sum(each["event"] == event for each in self.records) for event in ("passed", "failed")]
-        left = sum(each.get("tests", 0) for each in self.records if each["event"] == "collected") - passed - failed
+        events = [each["event"] for each in self.records]
+        passed, run = events.count("passed"), events.count("passed") + events.count("failed")
+        left = sum(each["tests"] for each in self.records if each["event"] == "collected") - run
         why = "after a function's first failure, or for one that is still to be written"
-        return f"{passed} of {passed + failed} passed{f'; {left} not run {why}' * (left > 0)}." if passed + failed else ""
+        return f"{passed} of {run} passed{f'; {left} not run {why}' * (left > 0)}." if run else ""
 
     def last_test(self) -> str:
         started = [record["test"] for record in self.records if record["event"] == "start"]
@@ -336,7 +337,8 @@ def read(outcome: Outcome, run: Run, state: int = 0) -> None:
         elif event == "passed" and group == "":
             outcome.rest += 1
         elif event == "fault":
-            fault, rerun = next(each for each in outcome.functions if each.name == record["name"]), record["test"]
+            fault = next(each for each in outcome.functions if each.name == record["name"])
+            rerun = record["test"]
         elif event == "missing":
             outcome.trouble.append(f"The course has no test {record['test']}: get it anew.")
         elif event == "broken":
@@ -353,7 +355,8 @@ def read(outcome: Outcome, run: Run, state: int = 0) -> None:
     outcome.passed = [name for name in tested if name not in failures]
     outcome.next = next((each for each in outcome.functions if each.name not in outcome.passed), None)
     outcome.failure = failures.get(outcome.next.name if outcome.next else "")
-    if fault and fault is not outcome.next and outcome.failure and outcome.failure["test"].partition("[")[0] == rerun:
+    shown = (outcome.failure or {}).get("test", "").partition("[")[0]
+    if fault and fault is not outcome.next and shown == rerun:  # only of that test it is known
         outcome.passed = [name for name in outcome.passed if name != fault.name]
         outcome.next, outcome.found = fault, True
 

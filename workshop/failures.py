@@ -19,7 +19,7 @@ SHOWN = 200  # characters of a value
 AROUND = 40  # characters shown before the first difference of two long values
 LOCALS = 3  # values of names in the failing statement
 # How pytest says that an error has another text than the wanted one.
-UNLIKE = re.compile(r"Regex pattern did not match\.\n.*[Rr]egex: (.*)\n *(?:Actual message|Input): (.*)$", re.DOTALL)
+UNLIKE = re.compile(r"Regex pattern did not match\.\n.*egex: (.*)\n *(?:Actual message|Input): (.*)$", re.DOTALL)
 PLAIN = r"\\+(?=[^\w\\])"  # what re.escape puts before a sign, as repr shows it
 PRINTED = 4  # lines shown of what a test printed
 

@@ -61,7 +61,7 @@ class Judge:
         self.compared: tuple[str, Any, Any] | None = None
         self.caught: list[dict[str, Any]] = []
         self.printed = ""
-        self.lost: str | None = None  # the first test that failed; "" if it waits for a function that is to be written
+        self.lost: str | None = None  # the first test that failed; "" if it waits for what is to be written
         self.lost_group = ""  # whose test that is
         self.mute = False
         self.roots: list[str] = []  # how the folders are written that a learner need not see
@@ -141,7 +141,8 @@ class Judge:
         """Note the function that has only to be as in the chapter for the lost test to pass: the fault is in it."""
         state, folder = self.plan["states"][self.state], self.folders[self.state]
         written = [each for each in state["functions"] if each[1] in state["written"]]
-        for file, name, _ in sorted(written, key=lambda each: each[1] != self.lost_group) if len(written) > 1 else []:
+        written.sort(key=lambda each: each[1] != self.lost_group)
+        for file, name, _ in written if len(written) > 1 else []:
             text = copies.solved(self.root / folder.name, folder, file, name)
             self.finder.enter(folder, state["functions"], {file: text})
             if all(self.passes(session, item, self.plan["test_seconds"]) for item in self.items[self.lost]):
@@ -179,7 +180,8 @@ class Judge:
                 well = False
                 if group["stop"]:
                     if self.lost is None:  # what fails later may fail for the same reason
-                        self.lost, self.lost_group = "" if self.failure["kind"] == "hint" else test, group["name"]
+                        self.lost = "" if self.failure["kind"] == "hint" else test
+                        self.lost_group = group["name"]
                     return False
         return well
 

@@ -2,7 +2,7 @@
 def ending(self) -> tuple[str, str]:
     """Return how it ended, and for an error `reason, detail` of its outcome on one line, else "".
 
-    One without an outcome is still at work, so it is interrupted; any other than the two good ones is an error.
+    One without an outcome is still at work, so it is interrupted; all but two outcomes are errors.
     """
     if self.outcome is None:
         return "interrupted", ""
