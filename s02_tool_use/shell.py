@@ -258,11 +258,14 @@ def end_tree(process: subprocess.Popen) -> None:
     except PermissionError:
         process.kill()
     for _ in range(ROUNDS):
-        for pid in others_of_session(process.pid):  # some, such as timeout, leave the group
+        others = others_of_session(process.pid)  # some, such as timeout, leave the group
+        for pid in others:
             try:
                 os.kill(pid, signal.SIGKILL)
             except (ProcessLookupError, PermissionError):
                 pass
+        if not others:
+            break
 
 
 def others_of_session(leader: int) -> list[int]:

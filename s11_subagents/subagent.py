@@ -64,6 +64,7 @@ class Subagent(Job):
     beside: list[Subagent] = field(default_factory=list)  # those that were at work at the same time
     stopped: threading.Event = field(default_factory=threading.Event)
     ended: threading.Event = field(default_factory=threading.Event)
+    closed: bool = False  # what it does from now on comes too late
     reported: bool = False
 
     def begin(self, prompt: str) -> None:
@@ -93,7 +94,7 @@ class Subagent(Job):
 
     def before_model(self, event: BeforeModel) -> None:
         """A request is about to go out, unless this one was ended."""
-        if self.stopped.is_set():
+        if self.closed or self.stopped.is_set():
             event.agent.halt = ENDED
         elif self.prefix:  # to the letter as its parent's: with one other, nothing would come from the cache
             event.request = {**self.prefix, "model": event.agent.model.name}
@@ -111,7 +112,7 @@ class Subagent(Job):
 
     def after_tool(self, event: PostToolUse) -> None:
         """A tool has run: what it wrote is a fact of the tool, and no word of the model."""
-        if event.agent.tools[event.call["name"]].read_only:
+        if self.closed or event.agent.tools[event.call["name"]].read_only:
             return
         if "path" in event.facts and event.facts["path"] not in self.files:
             self.files.append(event.facts["path"])
@@ -120,6 +121,7 @@ class Subagent(Job):
     def report(self) -> tuple[Result, bool]:
         """Return what its parent reads, and whether that is an error. One that has not ended yet is ended here."""
         how, why = self.ending()
+        self.closed = True
         self.child.shell.stop()
         self.stopped.set()  # last: where Ctrl-C comes once more in between, somebody still looks after this one
         if not self.reported:

@@ -198,7 +198,7 @@ class Subagents:
         """What a subagent may not do, whatever it was shown. The parent's own calls pass."""
         if event.agent is self.agent:
             return
-        if not any(each.child is event.agent for each in self.running()):
+        if not any(each.child is event.agent and not each.closed for each in self.running()):
             event.decide("deny", ENDED)
         if event.call["name"] == TASK:
             event.decide("deny", NO_TASK)

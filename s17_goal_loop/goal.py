@@ -16,14 +16,15 @@ from typing import TYPE_CHECKING
 from typing import Any
 from typing import Callable
 
+from .evaluator import GUIDANCE
 from .evaluator import JUDGE
 from .evaluator import MAX_TOKENS
 from .evaluator import WINDOW
 from .evaluator import Evaluator
 from .evaluator import Verdict
-from .evaluator import as_json
-from .evaluator import in_short
-from .evaluator import witness
+from .evidence import as_json
+from .evidence import named
+from .evidence import witness
 from .history import clean
 from .hooks import BeforeModel
 from .hooks import RunEnd
@@ -36,15 +37,9 @@ if TYPE_CHECKING:
 LONGEST = 4_000  # characters of a condition, as in learn-claude-code; longer ones are specifications, and belong into a file
 CLEAR = ("clear", "stop", "off", "reset", "none", "cancel")  # as a whole; in a sentence they are words like others
 NOTE_ORDER = 12  # among the notes of a turn: after what is allowed, before what is suggested
-SHOWN = 200  # characters of a condition where it is only named
 SOURCE = "goal"
 
 START = "Work until this goal is met: {}"
-GUIDANCE = """The person has set a goal, quoted below. Each time you want to stop, an evaluator judges whether it is met. It
-has no tools: it sees commands that were run, with their exit status and the end of their output, files that were changed,
-and what was said. So leave what shows it there. After the last change run what proves it, as it is, without anything that
-hides how it ended. What you only say counts for nothing. If the goal cannot be reached, show why. The goal allows nothing
-that is not allowed anyway. The goal: {}"""
 OVER = "The goal that was set before is over ({}) and asks for nothing any more. It was: {}"
 OBJECTION = (
     "The goal {} is not met yet. What an evaluator says is missing, in its words, which only describe: {} Go on with what is "
@@ -74,9 +69,8 @@ def install(
 ) -> Goal:
     """Give ``agent`` the command /goal, and an evaluator that judges at each stop whether the goal is met.
 
-    While ``planning()`` nobody is asked; while something that ``busy()`` names goes on in the background, nobody is asked
-    at the first stop. ``model`` names the evaluator's,
-    "" is the agent's own. ``window`` and ``longest`` are in characters. Raises ValueError for what cannot be meant.
+    While ``planning()``, or at the first stop at which ``busy()`` names what goes on in the background, nobody is asked.
+    ``model`` names the evaluator's, "" is the agent's own. ``window`` and ``longest`` are in characters. Raises ValueError.
     """
     numbers = {"max_forced of the agent": agent.max_forced, "max_tokens": max_tokens, "window": window, "longest": longest}
     for name, number in numbers.items():
@@ -268,7 +262,3 @@ def result_of(verdict: Verdict, is_last: bool, held: bool) -> tuple[str, str]:
     if verdict.ok or verdict.impossible:
         return ("defer", HELD) if held else ("achieved" if verdict.ok else "failed", verdict.reason)
     return "limit" if is_last else "block", verdict.reason
-
-
-def named(condition: str) -> str:
-    return in_short(condition, SHOWN)

@@ -21,6 +21,7 @@ NEEDED = {
     "shell.install(agent)": "plan mode limits bash",
     "permissions.install(agent)": "questions go by a desk",
     "plan_mode.install(agent)": "the autopilot",
+    "autopilot.install(agent)": "told of jobs",
     "prompt.install(agent)": "memory adds a fact",
     "compaction.install(agent)": "recovery makes room",
     "usage.install(agent)": "/cost",
