@@ -41,13 +41,28 @@ def import_sdk() -> None:
         gc.enable()
 
 
-if not COPY:  # who waits for a check waits only for what it needs
-    import_sdk()
-
 import offline_model  # noqa: E402
 from offline_model.script import Exchange  # noqa: E402
 from offline_model.script import Scenario  # noqa: E402
 from offline_model.script import Step  # noqa: E402
+
+
+def pytest_configure(config):
+    """Import the SDK before the tests: not for a check, where one waits only for what is needed, nor where others run them."""
+    hands_out = getattr(config.option, "numprocesses", None) and not hasattr(config, "workerinput")
+    if not COPY and not hands_out:
+        import_sdk()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection():
+    """Collect without a look for garbage: thousands of tests stay to the end, and no later look need pass over them."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -59,15 +74,26 @@ def walls(tmp_path_factory):
     os.environ.update(kept, HOME=str(home), USERPROFILE=str(home))
 
 
+@functools.cache
 def chapters_with(module: str) -> list[str]:
     """Return the chapters that have the module, in order."""
     return [name for name in CHAPTERS if (PLACE / name / f"{module}.py").exists()]
 
 
-@functools.cache
 def parsed(chapter: str, module: str) -> tuple[str, dict[str, ast.stmt], dict[str, tuple[str, str]]]:
     """Return a module's text, what it defines by name, and what it imports: name -> (module of the chapter, name)."""
-    text = (PLACE / chapter / f"{module}.py").read_text(encoding="utf-8")
+    text = text_in(chapter, module)
+    return text, *names_in(text)
+
+
+@functools.cache
+def text_in(chapter: str, module: str) -> str:
+    return (PLACE / chapter / f"{module}.py").read_text(encoding="utf-8")
+
+
+@functools.cache
+def names_in(text: str) -> tuple[dict[str, ast.stmt], dict[str, tuple[str, str]]]:
+    """Return what a text defines and imports. Most texts are those of several chapters, and are parsed once."""
     defined: dict[str, ast.stmt] = {}
     imported: dict[str, tuple[str, str]] = {}
     for node in ast.parse(text).body:
@@ -78,7 +104,7 @@ def parsed(chapter: str, module: str) -> tuple[str, dict[str, ast.stmt], dict[st
         elif isinstance(node, (ast.Assign, ast.AnnAssign)):
             targets = node.targets if isinstance(node, ast.Assign) else [node.target]
             defined |= {n.id: node for target in targets for n in ast.walk(target) if isinstance(n, ast.Name)}
-    return text, defined, imported
+    return defined, imported
 
 
 @functools.cache
