@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import difflib
+import functools
 import re
 import shutil
 import subprocess
@@ -24,7 +25,10 @@ FROZEN_FROM = "s04"
 CHANGED_LINES = 40  # of the chapter before that a step may change or take away
 NEW_MODULE = 265  # lines, with comments and blank ones: what one can read in a sitting
 
+parse = functools.cache(ast.parse)  # most texts are those of several chapters
 
+
+@functools.cache
 def modules(chapter: str) -> dict[str, str]:
     return {path.name: path.read_text(encoding="utf-8") for path in sorted((ROOT / chapter).glob("*.py"))}
 
@@ -92,15 +96,16 @@ def test_the_loop_is_frozen(name):
     assert modules(name)["loop.py"] == modules(first)["loop.py"]
 
 
+@functools.cache
 def definitions(text: str) -> dict[str, tuple[str, str]]:
     """Return each function and class by its full name: its code without docstrings, and its text."""
-    found = {}
+    found, lines = {}, text.split("\n")
 
     def visit(node: ast.AST, prefix: str) -> None:
         for child in getattr(node, "body", []):
             if isinstance(child, (ast.FunctionDef, ast.ClassDef)):
                 name = f"{prefix}{child.name}"
-                source = ast.get_source_segment(text, child)
+                source = "\n".join(lines[child.lineno - 1 : child.end_lineno])
                 bare = ast.parse(ast.unparse(child))
                 for inner in ast.walk(bare):
                     if isinstance(inner, (ast.FunctionDef, ast.ClassDef)) and ast.get_docstring(inner):
@@ -108,7 +113,7 @@ def definitions(text: str) -> dict[str, tuple[str, str]]:
                 found[name] = (ast.dump(bare), source)
                 visit(child, name + ".")
 
-    visit(ast.parse(text), "")
+    visit(parse(text), "")
     return found
 
 
@@ -125,7 +130,7 @@ def test_carried_code_keeps_its_text(before, after):
 def test_a_chapter_names_no_chapter_and_imports_none(name):
     for file, text in modules(name).items():
         assert not re.search(r"\bs\d\d_|\bs\d\d\b|\bchapter \d", text), file
-        for node in ast.walk(ast.parse(text)):
+        for node in ast.walk(parse(text)):
             if isinstance(node, (ast.Import, ast.ImportFrom)):
                 assert len(node.names) == 1, f"{file}:{node.lineno} imports stand one to a line"
                 outside = node.module if isinstance(node, ast.ImportFrom) and not node.level else None
@@ -136,7 +141,7 @@ def test_a_chapter_names_no_chapter_and_imports_none(name):
 def test_an_older_module_never_imports_a_newer_one(name):
     first = next(chapter for chapter in CHAPTERS if chapter[:3] == FROZEN_FROM)
     for file in set(modules(first)) - {"harness.py", "__main__.py"}:
-        for node in ast.walk(ast.parse(modules(name)[file])):
+        for node in ast.walk(parse(modules(name)[file])):
             if isinstance(node, ast.ImportFrom) and node.level == 1 and node.module:
                 assert f"{node.module}.py" in modules(first), f"{name}/{file} imports {node.module}"
 
