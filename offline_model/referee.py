@@ -6,8 +6,10 @@ First the shape (`shapes.py`), then what the parts of a request mean together. T
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import Any
 
 from . import conversation
@@ -30,6 +32,7 @@ UNDONE = {
 }
 SCHEMA_TYPES = ("array", "boolean", "integer", "null", "number", "object", "string")
 COMBINATORS = ("oneOf", "allOf", "anyOf")
+SCHEMAS_KEPT = 1000  # of tools that were judged: those of many harnesses
 BAD_SCHEMA = (
     "JSON schema is invalid. It must match JSON Schema draft 2020-12 (https://json-schema.org/draft/2020-12). Learn "
     "more about tool use at https://platform.claude.com/docs/en/agents-and-tools/tool-use/overview."
@@ -106,7 +109,7 @@ def _check_tools(tools: list[dict]) -> None:
             raise invalid(
                 f"{path}.input_schema: input_schema does not support oneOf, allOf, or anyOf at the top level"
             )
-        if not _is_schema(schema):
+        if not _reads_as_schema(json.dumps(schema)):
             raise invalid(f"{path}.input_schema: {BAD_SCHEMA}")
         if tool.get("cache_control") and tool.get("defer_loading"):
             raise invalid(f"{path}.cache_control: cannot be set on a tool with defer_loading")  # own words
@@ -224,6 +227,12 @@ def _no_documents_by_assistant(messages: list[dict]) -> None:
                 raise invalid(f"{path}: `document` blocks can only be in `user` messages")
             if block["type"] == "text" and message["role"] == "user" and block.get("citations"):
                 raise invalid(f"{path}.text.citations: Extra inputs are not permitted")
+
+
+@lru_cache(maxsize=SCHEMAS_KEPT)
+def _reads_as_schema(text: str) -> bool:
+    """Is this text JSON Schema? A conversation sends the same tools with every request, so each is judged once."""
+    return _is_schema(json.loads(text))
 
 
 def _is_schema(schema: Any) -> bool:

@@ -30,28 +30,10 @@ if COPY:
     sys.path.insert(0, str(PLACE))
     sys.dont_write_bytecode = True
 
-
-def import_sdk() -> None:
-    """Import what takes a second; once."""
-    if "anthropic" not in sys.modules:
-        gc.disable()
-        import anthropic  # noqa: F401
-
-        gc.freeze()  # thousands of classes that no collection needs to look at again
-        gc.enable()
-
-
 import offline_model  # noqa: E402
 from offline_model.script import Exchange  # noqa: E402
 from offline_model.script import Scenario  # noqa: E402
 from offline_model.script import Step  # noqa: E402
-
-
-def pytest_configure(config):
-    """Import the SDK before the tests: not for a check, where one waits only for what is needed, nor where others run them."""
-    hands_out = getattr(config.option, "numprocesses", None) and not hasattr(config, "workerinput")
-    if not COPY and not hands_out:
-        import_sdk()
 
 
 @pytest.hookimpl(wrapper=True)
@@ -65,6 +47,22 @@ def pytest_collection():
         gc.enable()
 
 
+@functools.cache
+def import_sdk() -> None:
+    """Import what takes a second. A first request makes the types of replies, which the SDK forgets when they are unused."""
+    gc.disable()
+    import anthropic
+
+    hello = {"model": offline_model.MODEL, "max_tokens": 100, "messages": [{"role": "user", "content": "hello"}]}
+    http_client = anthropic.DefaultHttpxClient(trust_env=False, verify=False)
+    with offline_model.start() as server, http_client:
+        client = anthropic.Anthropic(base_url=server.url, api_key="x", http_client=http_client)
+        with client.messages.stream(**hello) as events:
+            list(events)
+    gc.freeze()  # thousands of classes that no collection needs to look at again
+    gc.enable()
+
+
 @pytest.fixture(scope="session", autouse=True)
 def walls(tmp_path_factory):
     """Keep every test away from the person's keys, settings and home directory."""
@@ -72,6 +70,8 @@ def walls(tmp_path_factory):
     kept = {name: value for name, value in os.environ.items() if not name.startswith("ANTHROPIC_") and name not in OTHER_SETTINGS}
     os.environ.clear()
     os.environ.update(kept, HOME=str(home), USERPROFILE=str(home))
+    if not COPY:  # who waits for a check waits only for what it needs
+        import_sdk()
 
 
 @functools.cache
