@@ -61,8 +61,8 @@ def excerpt(path: Path, line: int, goal: bool) -> list[str]:
 
     With ``goal`` it goes on to the next assertion: what fails at ``line`` does not get so far as to say what is wanted.
     """
-    source, tree = parsed(path)
-    functions = [n for n in ast.walk(tree) if isinstance(n, ast.FunctionDef) and n.lineno <= line <= n.end_lineno]
+    source = parsed(path)[0]
+    functions = [n for n in functions_in(path) if n.lineno <= line <= n.end_lineno]
     if not functions:
         return []
     function = max(functions, key=lambda each: each.lineno)
@@ -83,6 +83,11 @@ def parsed(path: Path) -> tuple[str, ast.Module]:
     """Return the text of a file with tests, and its syntax tree."""
     source = path.read_text(encoding="utf-8")
     return source, ast.parse(source)
+
+
+@functools.cache
+def functions_in(path: Path) -> list[ast.FunctionDef]:
+    return [n for n in ast.walk(parsed(path)[1]) if isinstance(n, ast.FunctionDef)]
 
 
 def lines_of(source: str, node: ast.stmt) -> list[str]:
