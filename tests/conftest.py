@@ -7,6 +7,7 @@ import functools
 import gc
 import importlib
 import os
+import signal
 import sys
 from pathlib import Path
 from types import ModuleType
@@ -72,6 +73,14 @@ def walls(tmp_path_factory):
     os.environ.update(kept, HOME=str(home), USERPROFILE=str(home))
     if not COPY:  # who waits for a check waits only for what it needs
         import_sdk()
+
+
+@pytest.fixture(scope="session", autouse=True)
+def ctrl_c():
+    """Let Ctrl-C be what it is, also where the tests run in the background: there a shell has it ignored."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
 
 
 @functools.cache

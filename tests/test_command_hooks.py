@@ -26,14 +26,6 @@ LONG = 60  # seconds that a hook sleeps that must be ended; no test waits for it
 RECORD = "import sys; open('told.jsonl', 'a').write(sys.stdin.read())"
 
 
-@pytest.fixture(autouse=True)
-def ctrl_c():
-    """Let Ctrl-C be what it is, also where the tests run in the background: there a shell has it ignored."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    yield
-    signal.signal(signal.SIGINT, before)
-
-
 class Scripts:
     """Makes hooks out of Python code, and an agent that has them."""
 

@@ -43,14 +43,6 @@ SOON = 60  # seconds after which a test gives up waiting for what takes less tha
 HELD_OPEN = f"({UP}; sleep {LONG}; touch canary) & {UP}; sleep {LONG}; touch canary"  # a command that must be ended
 
 
-@pytest.fixture(autouse=True)
-def ctrl_c():
-    """Let Ctrl-C be what it is, also where the tests run in the background: there a shell has it ignored."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    yield
-    signal.signal(signal.SIGINT, before)
-
-
 @pytest.fixture
 def place(tmp_path):
     """Return a folder with nothing in it but a home, a folder for temporary files and one to work in."""

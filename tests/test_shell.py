@@ -23,14 +23,6 @@ SOON = 20  # seconds after which a test gives up waiting for what takes millisec
 UP = "exec 3>alive; echo up >&3"  # from here on this shell and its children hold the pipe `alive` open
 
 
-@pytest.fixture(autouse=True)
-def ctrl_c():
-    """Let Ctrl-C be what it is, also where the tests run in the background: there a shell has it ignored."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    yield
-    signal.signal(signal.SIGINT, before)
-
-
 @pytest.fixture
 def shell(load, tmp_path):
     return load("shell").Shell(tmp_path)
