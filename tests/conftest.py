@@ -13,6 +13,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 from typing import Callable
+from typing import Iterator
 
 import pytest
 
@@ -39,7 +40,7 @@ from offline_model.script import Step  # noqa: E402
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection():
-    """Collect without a look for garbage: thousands of tests stay to the end, and no later look need pass over them."""
+    """Collect without a look for garbage: thousands of tests stay to the end, and no later look passes over them."""
     gc.disable()
     try:
         return (yield)
@@ -50,7 +51,7 @@ def pytest_collection():
 
 @functools.cache
 def import_sdk() -> None:
-    """Import what takes a second. A first request makes the types of replies, which the SDK forgets when they are unused."""
+    """Import what takes a second. A first request makes the types of replies, which the SDK would forget each time."""
     gc.disable()
     import anthropic
 
@@ -102,10 +103,11 @@ def text_in(chapter: str, module: str) -> str:
 
 @functools.cache
 def names_in(text: str) -> tuple[dict[str, ast.stmt], dict[str, tuple[str, str]]]:
-    """Return what a text defines and imports. Most texts are those of several chapters, and are parsed once."""
+    """Return what a text defines, and what it imports for more than annotations. A text of many chapters is parsed once."""
     defined: dict[str, ast.stmt] = {}
     imported: dict[str, tuple[str, str]] = {}
-    for node in ast.parse(text).body:
+    tree = ast.parse(text)
+    for node in tree.body:
         if isinstance(node, ast.ImportFrom) and node.level == 1:
             imported |= {a.asname or a.name: (node.module or a.name, a.name if node.module else "") for a in node.names}
         elif isinstance(node, (ast.FunctionDef, ast.ClassDef)):
@@ -113,14 +115,26 @@ def names_in(text: str) -> tuple[dict[str, ast.stmt], dict[str, tuple[str, str]]
         elif isinstance(node, (ast.Assign, ast.AnnAssign)):
             targets = node.targets if isinstance(node, ast.Assign) else [node.target]
             defined |= {n.id: node for target in targets for n in ast.walk(target) if isinstance(n, ast.Name)}
-    return defined, imported
+    counts = frozenset(names_that_count(tree))
+    return defined, {name: source for name, source in imported.items() if name in counts}
 
 
 @functools.cache
 def segment(text: str, node: ast.stmt) -> tuple[str, frozenset[str]]:
-    """Return the lines of a definition, and the names in it."""
-    lines = text.splitlines()[node.lineno - 1 : node.end_lineno]
-    return "\n".join(lines), frozenset(each.id for each in ast.walk(node) if isinstance(each, ast.Name))
+    """Return the lines of a definition, and the names in it that count when it runs."""
+    first = min([node.lineno, *(each.lineno for each in getattr(node, "decorator_list", []))])
+    return "\n".join(text.splitlines()[first - 1 : node.end_lineno]), frozenset(names_that_count(node))
+
+
+def names_that_count(node: ast.AST) -> Iterator[str]:
+    """Yield the names in a piece of code without its annotations, which all modules leave as text that nobody reads."""
+    if isinstance(node, ast.Name):
+        yield node.id
+    for field, value in ast.iter_fields(node):
+        if field not in ("annotation", "returns"):
+            for each in value if isinstance(value, list) else [value]:
+                if isinstance(each, ast.AST):
+                    yield from names_that_count(each)
 
 
 @functools.cache

@@ -16,6 +16,7 @@ import pytest
 import steps
 from conftest import CHAPTERS
 from conftest import ROOT
+from conftest import names_in
 from lessons import clean_environment
 
 import offline_model
@@ -129,12 +130,18 @@ def test_carried_code_keeps_its_text(before, after):
 @pytest.mark.parametrize("name", CHAPTERS)
 def test_a_chapter_names_no_chapter_and_imports_none(name):
     for file, text in modules(name).items():
+        assert "\nfrom __future__ import annotations\n" in text or file == "__init__.py", file  # conftest relies on it
         assert not re.search(r"\bs\d\d_|\bs\d\d\b|\bchapter \d", text), file
         for node in ast.walk(parse(text)):
             if isinstance(node, (ast.Import, ast.ImportFrom)):
                 assert len(node.names) == 1, f"{file}:{node.lineno} imports stand one to a line"
                 outside = node.module if isinstance(node, ast.ImportFrom) and not node.level else None
                 assert outside is None or not re.match(r"s\d\d_", outside), file
+
+
+def test_a_module_is_tested_anew_where_what_it_imports_has_changed_but_not_for_an_annotation():
+    used = "from .a import One\nfrom .b import Two\nfrom .c import Three\n@One\ndef f(x: Two = Three()) -> Two:\n    y: Two = x\n"
+    assert names_in(used)[1] == {"One": ("a", "One"), "Three": ("c", "Three")}
 
 
 @pytest.mark.parametrize("name", [name for name in CHAPTERS if name[:3] > FROZEN_FROM])
