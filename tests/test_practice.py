@@ -775,6 +775,12 @@ def test_what_is_no_copy_is_said_to_be_none_by_all(course, make):
     assert "[practice: 0 of 3]" in sure(course, "list")
 
 
+def test_the_hints_do_not_lie_in_the_copy(course):
+    sure(course, "practice", "s05")
+    assert not list((course.folder / "practice").rglob("practice.json"))
+    assert "Hint 1 of 2: Look." in sure(course, "check", "s05", "--hint", status=1)
+
+
 def test_what_others_left_in_a_chapter_is_in_nobodys_way(learner):
     chapter = learner.folder / "s05_todo_write"
     (chapter / "try.py").write_bytes(b"def (\n\xe9")

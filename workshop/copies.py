@@ -18,7 +18,7 @@ from . import Problem
 
 LIST = "practice.json"
 FOLDER = "practice"  # where the copies are, beside the chapters
-LEFT_BEHIND = "__pycache__"  # never copied: stale bytecode would run the old code
+LEFT_BEHIND = ("__pycache__", LIST)  # stale bytecode would run the old code, and a hint is for who asks for it
 
 Node = ast.FunctionDef | ast.AsyncFunctionDef
 
@@ -68,7 +68,7 @@ def make(chapter: Path, copy: Path, command: str, names: set[str] | None = None,
         for source in [path for path in sorted(chapter.rglob("*")) if path.is_file()]:
             target = half / source.relative_to(chapter)
             # A name with a dot is an editor's or the system's.
-            if not any(part[0] == "." or part == LEFT_BEHIND for part in source.relative_to(chapter).parts):
+            if not any(part[0] == "." or part in LEFT_BEHIND for part in source.relative_to(chapter).parts):
                 target.parent.mkdir(parents=True, exist_ok=True)
                 shutil.copyfile(source, target)
         for file in sorted({each.file for each in listed}):
