@@ -496,6 +496,17 @@ def test_where_the_shell_may_make_a_denied_command_it_is_firmly_asked(world, com
     assert "hg push" in decision.reason
 
 
+@pytest.mark.parametrize("command", ["hg $X push", "hg pus[h]"])
+def test_where_the_shell_may_make_a_denied_command_not_even_its_very_text_allows_it(world, command):
+    """The text is the same each time, and what the shell makes of it is not."""
+    world.install(allow=(f"bash({command})",), deny=("bash(hg push:*)",))
+    decision = world.decide(world.bash, command=command)
+    assert (decision.verdict, decision.firm, decision.always) == ("ask", True, ())
+    world.install(allow=(f"bash({command})",), ask=("bash(hg push:*)",))
+    decision = world.decide(world.bash, command=command)
+    assert (decision.verdict, decision.firm, decision.always) == ("ask", False, ())
+
+
 def test_a_deny_rule_that_cannot_be_checked_goes_before_a_whole_tool_and_a_hook(world):
     world.install("n", "n", allow=("bash",), deny=("bash(touch:*)",))
     for command in ('ls "$(touch canary)"', "sh -c 'touch canary'"):

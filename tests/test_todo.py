@@ -585,6 +585,16 @@ def test_the_one_is_for_the_whole_reply(desk):
     desk.next("[x] A", "[x] B", "[ ] C")
 
 
+def test_an_id_that_wanders_over_the_calls_of_a_reply_makes_no_two_items_one(desk):
+    desk.next("[ ] A", "[ ] B", "[ ] C", "[ ] D")
+    desk.next("[x] A (id: 1)", "[ ] B", "[ ] C", "[ ] D")
+    told = desk.refuse_rows("[x] B (id: 1)", "[ ] C", "[ ] D")
+    assert told.startswith("Refused: 2 items") and '"A", "B"' in told
+    desk.write("[ ] B (id: 1)", "[ ] C", "[ ] D")
+    desk.refuse_rows("[ ] B", "[x] C (id: 1)", "[ ] D")
+    desk.next("[x] B (id: 1)", "[ ] C", "[ ] D")
+
+
 def test_a_refused_call_does_not_use_up_the_one(desk):
     desk.next("[ ] A", "[ ] B")
     desk.reply()
@@ -900,12 +910,18 @@ class Walk:
     def begin(self):
         self.desk.reply()
         self.before, self.dead_before = self.desk.store.items(), set(self.dead)
+        self.leapt = set()  # texts that were there before the reply, not started, and are completed since
 
     def any_list(self):
         """Return some list: from nowhere, or the present one with a few things changed."""
         pick = self.random
         words, ids = ["A", "b", "B", "C", "D", "E"], ["", "", "", "1", "2", "3"]
         items = [{"content": t.content, "status": t.status, "id": t.id} for t in self.desk.store.items()]
+        waiting = [item for item in items if item["status"] == "pending"]
+        if waiting and pick.random() < 0.3:  # one is done under the id of another one, which is left out
+            gone = [item for item in items if item["status"] == "completed" and item["id"] == "1"]
+            pick.choice(waiting).update(status="completed", id="1")
+            return [item for item in items if item not in gone]
         if pick.random() < 0.3:
             items = []
         for _ in range(pick.randint(0, 3)):
@@ -943,6 +959,9 @@ class Walk:
         assert len(done) <= len(started) + 1, "more is completed than was started, and one"
         names = [{t.content.casefold()} | ({t.id} - {""}) for t in started]
         assert sum(not any({t.content.casefold(), t.id} & known for known in names) for t in done) <= 1
+        unstarted = {t.content.casefold() for t in self.before if t not in started}
+        self.leapt |= unstarted & {t.content.casefold() for t in done}
+        assert len(self.leapt) <= 1, "two leapt in one reply"
         for t in done:
             assert not keys_of(t) & (self.dead | self.dead_before), "what was cancelled came back completed"
         for t in old:
