@@ -118,14 +118,19 @@ class Recovery:
 
     def with_more_room(self, request: dict[str, Any], reply: Reply) -> Reply:
         """Return what the model answers to the same request with a larger limit; ``reply`` if it cannot be had."""
-        if self.larger <= self.limit:
+        if self.larger <= self.limit or self.agent.halt:
             return reply
         self.agent.show("discard", reason=f"cut off at {self.limit} tokens, now with {self.larger}")
         try:
-            reply = self.insist(self.ask, {**request, "max_tokens": self.larger})
-            self.limit = self.larger
+            better = self.insist(self.ask, {**request, "max_tokens": self.larger})
+            if better.stop_reason != FULL:
+                self.limit = self.larger
+                return better
+            why = "the room ran out in the middle of it"
         except ModelError as error:
-            self.agent.show("notice", text=f"  [no larger limit, so the reply counts as it was: {error}]")
+            why = str(error)
+        self.agent.show("notice", text=f"  [no larger limit, so the reply counts as it was: {why}]")
+        self.agent.show("text", text=reply.text)  # its words were thrown away before everybody's eyes
         return reply
 
     def fit(self, request: dict[str, Any]) -> tuple[dict[str, Any], Reply]:
@@ -223,7 +228,7 @@ class Recovery:
         return request
 
     def begin(self, event: UserPromptSubmit) -> None:
-        """A run begins: its latches are open. A person's prompt opens those of the whole errand, too."""
+        """A run begins: its latches are open. A person's prompt opens those, too, that hold until their next prompt."""
         self.limit = self.continued = 0
         self.cut = False
         if event.source != "person":

@@ -358,11 +358,32 @@ def test_an_overload_is_one_by_its_status_too(bench):
     assert b.sent[-1]["model"] == "second"
 
 
-def test_the_other_model_is_tried_as_patiently_as_the_first_and_then_it_ends(bench):
+def test_the_other_model_has_all_repetitions_of_its_own_and_then_it_ends(bench):
     b = bench(fallback="second", retries=4)
     assert b.run(*storm(b, 3 + 5)).reason == "error"
     assert [request["model"] for request in b.sent] == ["first"] * 3 + ["second"] * 5
     assert b.waited == 1.5 + 7.5
+
+
+def test_patience_does_not_begin_anew_at_the_switch(bench):
+    b = bench(fallback="second")
+    outcome = b.insist(*[b.fails(529, "overloaded_error", retry_after="60")] * 10)
+    assert (outcome.reason, b.waited) == ("error", 180)
+    assert [request["model"] for request in b.sent] == ["first"] * 3 + ["second"] * 2
+
+
+def test_before_it_gives_up_it_switches(bench):
+    b = bench(fallback="second", retries=2)
+    assert b.insist(*storm(b), b.says()).reason == "end_turn"
+    assert [request["model"] for request in b.sent] == ["first"] * 3 + ["second"]
+
+    def late():
+        b.now += 600
+        return b.fails(529, "overloaded_error")
+
+    b = bench(fallback="second")
+    assert b.insist(*storm(b, 2), late, b.says()).reason == "end_turn"
+    assert [request["model"] for request in b.sent] == ["first"] * 3 + ["second"]
 
 
 def test_overloads_have_to_come_in_a_row(bench):
@@ -659,6 +680,46 @@ def test_where_a_larger_limit_is_refused_the_cut_reply_counts(bench):
     assert (outcome.reason, b.texts()) == ("end_turn", ["Half", "the rest."])
     assert [request["max_tokens"] for request in b.sent] == [16_000, 64_000, 16_000]
     assert said in b.kinds("notice")[0]
+
+
+def test_where_the_room_runs_out_with_the_larger_limit_the_cut_reply_counts_too(bench):
+    b, compact = shortening(bench)
+    outcome = b.run(b.says(LONG, "max_tokens"), b.says("It goes on", FULL), b.says("the rest."))
+    assert (outcome.reason, b.texts(), compact.reasons) == ("end_turn", [LONG, "the rest."], [])
+    assert [request["max_tokens"] for request in b.sent] == [16_000, 64_000, 16_000]
+    assert "the room ran out" in b.kinds("notice")[0]
+
+
+@pytest.mark.parametrize("better", [None, FULL])
+def test_the_words_of_a_reply_that_counts_after_all_are_shown_again(bench, better):
+    """Where one prompt is run and standard output is no terminal, what was thrown away would not be in it."""
+    b = bench()
+    console = b.load("console").Console(one_shot=True)
+    console.words, held = None, []
+    show = b.agent.show
+
+    def shown(kind, **data):
+        show(kind, **data)
+        console.show(kind, **data)
+        held.append(console.held)
+
+    b.agent.show = shown
+    b.agent.max_forced = 0  # nothing comes after it
+    larger = b.says("It goes on", better) if better else b.fails(400, "", "no such limit")
+    assert b.run(b.says("Half", "max_tokens"), larger).reason == "stop_limit"
+    assert [text for kind, text in b.shown][-1] == held[-1] == "Half"
+
+
+def test_a_run_that_was_ended_asks_for_no_more_room(bench):
+    b = bench()
+
+    def halfway():
+        b.agent.halt = "It is enough."
+        return b.says("Half", "max_tokens")
+
+    outcome = b.run(halfway)
+    assert (outcome.reason, b.texts(), len(b.sent)) == ("halted", ["Half"], 1)
+    assert b.kinds("discard") == []
 
 
 def test_and_is_not_tried_again_in_this_run(bench):
