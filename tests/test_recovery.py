@@ -78,6 +78,13 @@ class Bench:
         assert self.queue == [] or outcome.reason in ("error", "interrupted"), "not all of it was asked for"
         return outcome
 
+    def call(self, *queue):
+        """One call of the model, by all ladders. Returns the reply."""
+        self.queue = list(queue)
+        reply = self.agent.call_model(self.agent.request())
+        assert self.queue == [], "not all of it was asked for"
+        return reply
+
     def insist(self, *queue):
         """One call of the model, by the first ladder alone. Returns how it went, in the form of an outcome."""
         self.queue = list(queue)
@@ -360,7 +367,7 @@ def test_an_overload_is_one_by_its_status_too(bench):
 
 def test_the_other_model_has_all_repetitions_of_its_own_and_then_it_ends(bench):
     b = bench(fallback="second", retries=4)
-    assert b.run(*storm(b, 3 + 5)).reason == "error"
+    assert b.insist(*storm(b, 3 + 5)).reason == "error"
     assert [request["model"] for request in b.sent] == ["first"] * 3 + ["second"] * 5
     assert b.waited == 1.5 + 7.5
 
@@ -684,30 +691,34 @@ def test_where_a_larger_limit_is_refused_the_cut_reply_counts(bench):
 
 def test_where_the_room_runs_out_with_the_larger_limit_the_cut_reply_counts_too(bench):
     b, compact = shortening(bench)
-    outcome = b.run(b.says(LONG, "max_tokens"), b.says("It goes on", FULL), b.says("the rest."))
-    assert (outcome.reason, b.texts(), compact.reasons) == ("end_turn", [LONG, "the rest."], [])
-    assert [request["max_tokens"] for request in b.sent] == [16_000, 64_000, 16_000]
+    reply = b.call(b.says("Half", "max_tokens"), b.says("It goes on", FULL))
+    assert (reply.text, reply.stop_reason, compact.reasons) == ("Half", "max_tokens", [])
     assert "the room ran out" in b.kinds("notice")[0]
+    b.call(b.says("", "max_tokens"))
+    assert [request["max_tokens"] for request in b.sent] == [16_000, 64_000, 16_000]
 
 
-@pytest.mark.parametrize("better", [None, FULL])
-def test_the_words_of_a_reply_that_counts_after_all_are_shown_again(bench, better):
-    """Where one prompt is run and standard output is no terminal, what was thrown away would not be in it."""
+def test_and_the_run_goes_on_from_it(bench):
     b = bench()
-    console = b.load("console").Console(one_shot=True)
-    console.words, held = None, []
-    show = b.agent.show
+    outcome = b.run(b.says("Half", "max_tokens"), b.says("It goes on", FULL), b.says("the rest."))
+    assert (outcome.reason, b.texts()) == ("end_turn", ["Half", "the rest."])
+
+
+@pytest.mark.parametrize("larger", ["the room runs out", "refused"])
+def test_the_words_of_a_reply_that_counts_after_all_are_shown_again(bench, larger):
+    """Where one prompt is run, what was thrown away is not held for standard output."""
+    b = bench()
+    console, show = b.load("console").Console(one_shot=True), b.agent.show
+    console.words = None  # as where standard output is no terminal
 
     def shown(kind, **data):
         show(kind, **data)
         console.show(kind, **data)
-        held.append(console.held)
 
     b.agent.show = shown
-    b.agent.max_forced = 0  # nothing comes after it
-    larger = b.says("It goes on", better) if better else b.fails(400, "", "no such limit")
-    assert b.run(b.says("Half", "max_tokens"), larger).reason == "stop_limit"
-    assert [text for kind, text in b.shown][-1] == held[-1] == "Half"
+    b.call(b.says("Half", "max_tokens"), b.fails(400) if larger == "refused" else b.says("It goes on", FULL))
+    assert [kind for kind, _ in b.shown][-2:] == ["notice", "text"]
+    assert console.held == "Half"
 
 
 def test_a_run_that_was_ended_asks_for_no_more_room(bench):
@@ -717,9 +728,7 @@ def test_a_run_that_was_ended_asks_for_no_more_room(bench):
         b.agent.halt = "It is enough."
         return b.says("Half", "max_tokens")
 
-    outcome = b.run(halfway)
-    assert (outcome.reason, b.texts(), len(b.sent)) == ("halted", ["Half"], 1)
-    assert b.kinds("discard") == []
+    assert (b.call(halfway).text, len(b.sent), b.kinds("discard")) == ("Half", 1, [])
 
 
 def test_and_is_not_tried_again_in_this_run(bench):

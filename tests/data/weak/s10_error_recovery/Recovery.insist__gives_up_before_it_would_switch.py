@@ -1,0 +1,29 @@
+# must fail: tests/test_recovery.py::test_before_it_gives_up_it_switches
+def insist(self, ask: Callable[[dict[str, Any]], Reply], request: dict[str, Any]) -> Reply:
+    """The first ladder: trouble that passes is waited for, and the same request sent again. Raises ModelError."""
+    failures, overloads, began = 0, 0, None
+    while True:
+        try:
+            return ask(self.for_model(request))
+        except ModelError as error:
+            if not passes(error):
+                raise
+            began = self.clock() if began is None else began
+            failures += 1
+            overloads = overloads + 1 if is_overload(error) else 0
+            shown = ask is self.ask and has_begun(error)  # words of it stand on the screen
+            if failures > self.retries:
+                raise
+            if overloads >= self.overloads and self.switch(request, shown):
+                failures, overloads = 0, 0
+                continue
+            seconds = self.wait_after(error, failures)
+            if failures > self.retries or self.clock() - began + seconds > self.patience:
+                raise
+            if shown:
+                self.agent.show("discard", reason=in_words(error))
+            else:
+                self.agent.show("notice", text=f"  [{in_words(error)}: asked again {spoken(seconds)}]")
+            self.pause(seconds)
+            if self.agent.halt:
+                raise
