@@ -228,7 +228,7 @@ class Recovery:
         return request
 
     def begin(self, event: UserPromptSubmit) -> None:
-        """A run begins: its latches are open. A person's prompt opens those, too, that hold until their next prompt."""
+        """A run begins: its latches open. Those that hold until the person's next prompt wait for that."""
         self.limit = self.continued = 0
         self.cut = False
         if event.source != "person":

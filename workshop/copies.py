@@ -18,7 +18,7 @@ from . import Problem
 
 LIST = "practice.json"
 FOLDER = "practice"  # where the copies are, beside the chapters
-LEFT_BEHIND = ("__pycache__", LIST)  # stale bytecode would run the old code, and a hint is for who asks for it
+LEFT_BEHIND = ("__pycache__", LIST)  # old bytecode would run the old code, and a hint is for who asks for it
 
 Node = ast.FunctionDef | ast.AsyncFunctionDef
 
