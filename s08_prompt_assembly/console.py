@@ -28,7 +28,8 @@ class Console:
         self.held = ""
         self.at_line_start = True
         self.drawn = False
-        self.width = max(40, shutil.get_terminal_size().columns - INDENT) if self.side.isatty() else WIDTH
+        columns = shutil.get_terminal_size().columns or WIDTH  # a terminal may have none
+        self.width = max(40, columns - INDENT) if self.side.isatty() else WIDTH
         if os.name == "nt":
             os.system("")  # makes the Windows console understand colour
 
