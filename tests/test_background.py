@@ -499,9 +499,31 @@ def test_news_for_which_there_is_no_room_makes_a_run_of_its_own(desk, load):
     assert desk.run_queue() == 1 and desk.told() == 1
 
 
+def test_news_for_which_there_was_no_room_waits_too_when_the_run_was_ended(desk, load):
+    desk.begin("exit 0")
+    desk.until_ended()
+    desk.agent.queue.clear()
+    desk.agent.history.note("other", "x" * load("history").NOTE_BYTES, order=0)
+    desk.agent.hooks.table[load("hooks").RunEnd].insert(0, lambda event: setattr(event.outcome, "reason", "max_turns"))
+    desk.run("fine")
+    assert desk.told() == 0 and not desk.agent.queue
+    desk.run("fine", prompt="Again.")
+    assert desk.told() == 1
+
+
 def test_a_second_ctrl_c_in_the_middle_of_the_end_leaves_nobody_unheard(desk):
     desk.begin(GO)
     desk.jobs.in_run = True  # RunEnd never came
+    desk.go()
+    desk.until_ended()
+    assert len(desk.agent.queue) == 1
+
+
+def test_after_an_interrupted_run_another_without_its_end_leaves_nobody_unheard_either(desk, load):
+    desk.agent.hooks.table[load("hooks").RunEnd].insert(0, lambda event: setattr(event.outcome, "reason", "interrupted"))
+    desk.begin(GO)
+    desk.run("I stop.")
+    desk.agent.fire(load("hooks").BeforeModel(desk.agent, {}))  # and the RunEnd of this one never came
     desk.go()
     desk.until_ended()
     assert len(desk.agent.queue) == 1
@@ -599,6 +621,14 @@ def test_stopping_a_job_ends_all_that_it_started(desk, alive):
 def test_stopping_a_job_that_has_ended_says_how_it_ended(desk):
     desk.begin("exit 4")
     desk.until_ended()
+    assert desk.call("job_stop", id="job_1") == "[job_1 has ended with exit status 4]"
+
+
+def test_for_a_job_that_has_ended_nobody_waits(desk, monkeypatch):
+    desk.begin("exit 4")
+    desk.until_ended()
+    no_nap = SimpleNamespace(monotonic=time.monotonic, sleep=lambda seconds: pytest.fail("what is there to wait for?"))
+    monkeypatch.setattr(desk.module, "time", no_nap)
     assert desk.call("job_stop", id="job_1") == "[job_1 has ended with exit status 4]"
 
 
@@ -753,7 +783,7 @@ def test_a_resume_tells_what_became_of_the_jobs_of_the_dead_program(desk):
     assert desk.told("job_3 (make all)") == 1
 
 
-@pytest.mark.parametrize("value", [None, {"number": 0, "open": []}])
+@pytest.mark.parametrize("value", [None, {}, {"number": 0, "open": []}])
 def test_jobs_of_a_conversation_that_is_left_are_ended_and_not_told_to_another(desk, alive, value):
     desk.begin(f"{UP}; sleep 60")
     until(alive.is_up)
@@ -764,6 +794,18 @@ def test_jobs_of_a_conversation_that_is_left_are_ended_and_not_told_to_another(d
     assert not desk.agent.queue
     desk.run("fine")
     assert desk.told() == 0 and desk.begin("exit 0") == "job_1"
+
+
+def test_the_person_sees_what_ends_with_the_conversation_that_is_left(desk):
+    desk.jobs.called = 3
+    desk.agent.restores["jobs"](None)
+    assert desk.shown == [] and desk.jobs.called == 0, "the row of our runs is over, too"
+    desk.begin("exit 0")
+    desk.until_ended()
+    for _ in range(2):
+        desk.begin(GO)
+    desk.agent.restores["jobs"](None)
+    assert desk.shown == [("notice", {"text": desk.module.GONE.format(f"job_2 ({GO}), job_3 ({GO})")})]
 
 
 # Its gates
@@ -898,6 +940,15 @@ def test_runs_of_ours_in_a_row_have_an_end(desk, load, console):
     assert not desk.agent.queue
     desk.run("fine", prompt="Again.")
     assert desk.told("The background job job_4 ") == 1 and desk.jobs.called == 0
+
+
+def test_a_run_of_ours_that_failed_says_so_also_when_it_was_one_too_many(desk, load):
+    desk.begin(GO)
+    desk.jobs.called = desk.jobs.max_called
+    desk.agent.hooks.table[load("hooks").RunEnd].insert(0, lambda event: event.outcome.end("error", "The server is down."))
+    outcome = desk.run("I wait.", source="notification")
+    assert outcome.reason == "error" and outcome.detail.startswith("The server is down. Still running")
+    desk.go()
 
 
 def test_each_reply_goes_to_stdout_as_soon_as_it_is_there(desk, load, capsys):
