@@ -711,6 +711,13 @@ def test_a_failing_test_is_not_pushed_out_by_other_commands(desk):
     assert desk.seen["steps_left_out_of_evidence"] == 200 - len(evidence) > 0
 
 
+def test_a_failing_test_is_not_pushed_out_by_files_that_were_changed(desk):
+    desk.ran(TESTS, 1, "FAILED")
+    for number in range(300):
+        desk.changed(f"{number}.py")
+    assert desk.evidence()[0]["command"] == TESTS
+
+
 def test_the_latest_commands_are_not_pushed_out_by_those_that_failed(desk):
     """Otherwise there would be no way out: what proves the goal at last would never be seen."""
     for number in range(250):
@@ -796,6 +803,14 @@ def test_of_long_output_the_last_lines_stand_there(desk):
     assert first["output_ends"] == "\n".join([*[f"line {n}" for n in range(81, 100)], "[exit status 0]"])
     assert len(first["command"]) < 600 and "300 characters left out" in first["command"]
     assert len(second["output_ends"]) == 2_000
+
+
+def test_a_command_that_is_just_short_enough_stands_whole(desk):
+    longest = desk.load("evidence").COMMAND
+    desk.ran("x" * longest)
+    desk.ran("y" * (longest + 1))
+    first, second = desk.evidence()
+    assert first["command"] == "x" * longest and "[1 characters left out]" in second["command"]
 
 
 def test_a_command_whose_end_is_not_known_counts_as_one_that_may_have_failed(desk):
