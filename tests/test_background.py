@@ -125,6 +125,11 @@ def desk(load, tmp_path):
         thread.join(SOON)
 
 
+def first_at_the_end(desk, hook):
+    """Have ``hook`` called with each RunEnd, before all others."""
+    desk.agent.hooks.table[desk.load("hooks").RunEnd].insert(0, hook)
+
+
 def raises(desk, *words):
     return pytest.raises(desk.load("tools").ToolError, match=".*".join(words))
 
@@ -504,7 +509,7 @@ def test_news_for_which_there_was_no_room_waits_too_when_the_run_was_ended(desk,
     desk.until_ended()
     desk.agent.queue.clear()
     desk.agent.history.note("other", "x" * load("history").NOTE_BYTES, order=0)
-    desk.agent.hooks.table[load("hooks").RunEnd].insert(0, lambda event: setattr(event.outcome, "reason", "max_turns"))
+    first_at_the_end(desk, lambda event: event.outcome.end("max_turns"))
     desk.run("fine")
     assert desk.told() == 0 and not desk.agent.queue
     desk.run("fine", prompt="Again.")
@@ -520,7 +525,7 @@ def test_a_second_ctrl_c_in_the_middle_of_the_end_leaves_nobody_unheard(desk):
 
 
 def test_after_an_interrupted_run_another_without_its_end_leaves_nobody_unheard_either(desk, load):
-    desk.agent.hooks.table[load("hooks").RunEnd].insert(0, lambda event: setattr(event.outcome, "reason", "interrupted"))
+    first_at_the_end(desk, lambda event: event.outcome.end("interrupted"))
     desk.begin(GO)
     desk.run("I stop.")
     desk.agent.fire(load("hooks").BeforeModel(desk.agent, {}))  # and the RunEnd of this one never came
@@ -564,6 +569,14 @@ def test_what_a_job_printed_is_framed_as_data_and_bounded(desk, load):
     assert "&lt;/system-reminder>&lt;/data>" in text
     job.work = SimpleNamespace(output=load("shell").Output(), news=None)
     assert desk.module.told(job).endswith("has ended. It printed nothing.")
+
+
+def test_a_job_is_named_by_its_command_or_title_in_short(load):
+    job = load("job")
+    named = lambda command, title="": str(job.Job("job_1", command, None, title=title))  # noqa: E731
+    assert named("x" * job.NAME) == f"job_1 ({'x' * job.NAME})"
+    assert named("x" * (job.NAME + 1)) == f"job_1 ({'x' * (job.NAME - 1)}…)"
+    assert named("", "subagent:\nA") == "job_1 (subagent: A)"
 
 
 def test_a_notice_is_shown_by_the_conversation_and_never_over_the_prompt(desk):
@@ -627,8 +640,8 @@ def test_stopping_a_job_that_has_ended_says_how_it_ended(desk):
 def test_for_a_job_that_has_ended_nobody_waits(desk, monkeypatch):
     desk.begin("exit 4")
     desk.until_ended()
-    no_nap = SimpleNamespace(monotonic=time.monotonic, sleep=lambda seconds: pytest.fail("what is there to wait for?"))
-    monkeypatch.setattr(desk.module, "time", no_nap)
+    clock = SimpleNamespace(monotonic=time.monotonic, sleep=lambda seconds: pytest.fail("no need to wait"))
+    monkeypatch.setattr(desk.module, "time", clock)
     assert desk.call("job_stop", id="job_1") == "[job_1 has ended with exit status 4]"
 
 
@@ -689,6 +702,12 @@ def test_a_job_cannot_end_its_guard_and_does_not_wait_for_it(desk, alive):
     assert desk.call("job_output", id="job_2").startswith("1\n")
 
 
+def test_where_there_are_no_process_groups_the_command_is_run_as_it_is(load, monkeypatch):
+    job = load("job")
+    monkeypatch.setattr(job, "os", SimpleNamespace(name="nt"))
+    assert job.guarded("echo one") == ("echo one",)
+
+
 def test_a_command_as_long_as_in_the_foreground(desk):
     command = "echo " + "'" * 2 * 40_000 + "x"
     assert desk.call("bash", command=command).startswith("x\n")
@@ -709,6 +728,22 @@ def test_work_that_fails_has_ended(desk):
     desk.until_ended()
     assert desk.run_queue() == 1
     assert desk.told("The background job job_1 (a child) failed with OSError: no. It printed nothing.") == 1
+
+
+def test_a_job_that_does_not_end_is_not_waited_for_for_ever(desk, load, monkeypatch):
+    gate, ended = threading.Event(), load("job").Ended("has ended at last")
+    wait = lambda: (gate.wait(SOON), ended)[1]  # noqa: E731
+    stuck = SimpleNamespace(news=None, output=load("shell").Output(), stop=lambda: None, wait=wait)
+    desk.jobs.add("a child", stuck)
+    monkeypatch.setattr(desk.module, "STOPPING", 0.05)
+    with raises(desk, "job_1 does not end: go on without it"):
+        desk.call("job_stop", id="job_1")
+    desk.agent.commands["jobs"][1]("stop job_1")
+    assert desk.shown[-1] == ("notice", {"text": "job_1 (a child) does not end"})
+    gate.set()
+    desk.until_ended()
+    desk.run("fine")
+    assert desk.told("The background job job_1 (a child) has ended at last.") == 1
 
 
 # Nothing is left running
@@ -942,10 +977,10 @@ def test_runs_of_ours_in_a_row_have_an_end(desk, load, console):
     assert desk.told("The background job job_4 ") == 1 and desk.jobs.called == 0
 
 
-def test_a_run_of_ours_that_failed_says_so_also_when_it_was_one_too_many(desk, load):
+def test_a_run_of_ours_that_failed_says_so_also_when_it_was_one_too_many(desk):
     desk.begin(GO)
     desk.jobs.called = desk.jobs.max_called
-    desk.agent.hooks.table[load("hooks").RunEnd].insert(0, lambda event: event.outcome.end("error", "The server is down."))
+    first_at_the_end(desk, lambda event: event.outcome.end("error", "The server is down."))
     outcome = desk.run("I wait.", source="notification")
     assert outcome.reason == "error" and outcome.detail.startswith("The server is down. Still running")
     desk.go()
@@ -1209,6 +1244,50 @@ def test_a_line_that_was_entered_just_before_the_signal_is_not_lost(load, waker,
     assert waker.ask(ask) == "entered" and waker.typed == ""
     assert hooks[-1] is None, "no other question begins with it"
     assert lines == ["earlier"] and notes == [True, False], "what is kept is for the terminal to say"
+
+
+def test_half_a_line_that_was_not_put_back_yet_is_not_replaced_by_nothing(load, waker, monkeypatch):
+    module = load("waking")
+    monkeypatch.setattr(module, "readline_or_none", lambda: SimpleNamespace(get_line_buffer=lambda: ""))
+    waker.at_prompt, waker.typed = True, "half a line"
+    waker.due.append(1)
+    with pytest.raises(module.Woken):
+        waker.on_signal(0, None)
+    assert waker.typed == "half a line"
+
+
+def test_where_there_is_no_such_signal_none_is_sent(load, waker, monkeypatch):
+    module, begun = load("waking"), []
+    thread = lambda **more: begun.append(more) or SimpleNamespace(start=lambda: None)  # noqa: E731
+    monkeypatch.setattr(module, "threading", SimpleNamespace(Thread=thread))
+    waker.at_prompt = True
+    waker.due.append(1)
+    waker.wake()
+    assert begun == [] and not waker.insisting
+
+
+def test_on_windows_a_key_is_looked_for(load, monkeypatch):
+    module = load("waking")
+    monkeypatch.setitem(sys.modules, "msvcrt", SimpleNamespace(kbhit=lambda: "a key"))
+    monkeypatch.setattr(module, "os", SimpleNamespace(name="nt"))
+    assert module.Waker(lambda: False).is_key() == "a key"
+    assert module.Waker(lambda: False, lambda: "mine").is_key() == "mine"
+
+
+def test_without_line_editing_half_a_line_stays_with_the_terminal(load, waker, monkeypatch):
+    module = load("waking")
+    monkeypatch.setitem(sys.modules, "readline", None)
+    assert module.readline_or_none() is None
+    waker.keys.append(1)
+    assert waker.ask(lambda: "a line") == "a line"
+
+    def ask():
+        waker.due.append(1)
+        waker.on_signal(0, None)
+
+    with pytest.raises(module.Woken):
+        waker.ask(ask)
+    assert waker.typed == "" and not waker.at_prompt
 
 
 def test_the_prompt_of_the_program_is_woken_and_goes_on(load, monkeypatch):

@@ -191,6 +191,18 @@ def test_a_fork_in_the_background_reads_what_its_parent_has_left_in_the_cache(ch
     assert record.usage["cache_read_input_tokens"] > 0
 
 
+def test_to_stop_it_ends_the_command_that_it_runs(chapter, room):
+    wait = "touch begun; while true; do sleep 0.05; done"
+    first = Step(calls=[Call("bash", command=wait, timeout=1), aside()])  # the person allows it for good
+    here = room(talk("Go.", first, Step("I go on.")), job("Do.", Step(calls=[Call("bash", command=wait)])))
+    here.run()
+    (chapter.workspace / "begun").unlink()
+    here.gate.set()
+    until((chapter.workspace / "begun").exists)
+    assert here.jobs.stop(here.jobs.jobs["job_1"]).words == "has not finished"
+    until(lambda: not [thread for thread in threading.enumerate() if thread.name.startswith("subagent ")])
+
+
 def test_a_look_at_it_while_it_works_and_after_it_has_ended(chapter, room):
     here = room(
         talk(
