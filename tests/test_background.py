@@ -1200,6 +1200,7 @@ def test_half_a_line_is_kept_until_it_stands_in_the_editor_again(load, waker, mo
         return "half a line, whole"
 
     assert waker.ask(ask) == "half a line, whole" and inserted == ["half a line"] and waker.typed == ""
+    assert not waker.inserting, "and the next signal is heard"
 
 
 def test_a_signal_is_sent_until_it_is_heard(load, monkeypatch):
