@@ -806,6 +806,20 @@ def test_what_comes_late_is_dropped_and_begins_nothing_any_more(chapter, monkeyp
     assert all("Ended: the person interrupted" in block["content"] for block in refused) and len(refused) == 2
 
 
+def test_one_that_has_reported_begins_nothing_where_another_one_has_not(chapter):
+    hooks = chapter.load("hooks")
+    agent = chapter.agent(*pair())
+    verdicts = []
+
+    def look_late(stop):
+        call = {"type": "tool_use", "id": "toolu_late", "name": "glob", "input": {"pattern": "*"}}
+        verdicts.append(stop.child.fire(hooks.PreToolUse(stop.child, call)).verdict)
+
+    agent.on(hooks.SubagentStop, look_late)
+    assert chapter.run(agent, "Go.").text == "Done."
+    assert verdicts == ["deny", "deny"]
+
+
 def test_ctrl_c_at_the_question_of_a_subagent(chapter):
     questions = []
 
