@@ -57,6 +57,13 @@ def test_no_plan_no_word(desk):
     assert desk.stop() == ([], [])
 
 
+def test_where_nobody_knows_which_plan_it_is_no_word(desk):
+    for name in ("one", "two"):
+        desk.put(f".planning/{name}/task_plan.md", PLAN)
+    assert "There are several plans" in desk.files.look().problem
+    assert desk.stop() == ([], [])
+
+
 def test_no_phase_no_word(desk):
     desk.gated("# A plan\nwith the word in_progress\n")
     assert desk.stop() == ([], [])
