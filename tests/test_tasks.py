@@ -881,6 +881,20 @@ def test_a_pipe_in_the_folder_makes_nobody_wait(worker):
     assert "2.json (no ordinary file)" in worker.rows()[-1]
 
 
+def test_a_file_that_cannot_be_read_is_named_and_why_in_the_words_of_the_system(worker, monkeypatch):
+    worker.make("A", "B")
+    read_bytes = Path.read_bytes
+
+    def broken(path):
+        if path.name == "2.json":
+            raise OSError(5, "Input/output error", str(path))
+        return read_bytes(path)
+
+    monkeypatch.setattr(Path, "read_bytes", broken)
+    assert worker.rows()[0] == "#1 [ ] ready: A"
+    assert worker.rows()[-1] == "Damaged, the others are not affected: 2.json (Input/output error)"
+
+
 def test_a_write_that_fails_leaves_the_task_as_it_was(worker, monkeypatch):
     worker.make("A")
 
