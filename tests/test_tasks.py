@@ -302,6 +302,11 @@ def test_a_cycle_that_was_made_by_hand_is_stuck_and_so_is_what_waits_for_it(boar
     assert done.stuck() == {} and done.ready() == [done.tasks[1]]
 
 
+def test_a_cycle_through_what_is_given_up_is_none_and_the_reason_is_that(board):
+    for status in ("failed", "cancelled"):
+        assert board({1: [2], 2: [1], 3: [2]}, t1=status).stuck() == dict.fromkeys((2, 3), f"#1 {status}")
+
+
 def test_a_cycle_in_files_is_shown_and_can_be_mended(worker):
     worker.put(1, blocked_by=[2])
     worker.put(2, blocked_by=[1])
