@@ -17,7 +17,6 @@ from . import mcp_config
 from . import mcp_tools
 from . import settings
 from .agent import Agent
-from .agent_types import WrongType
 from .commands import MODES
 from .commands import choose_model
 from .console import Console
@@ -30,7 +29,6 @@ from .model import connect
 from .model import read_settings
 from .output import FORMATS
 from .output import Report
-from .sandbox import NoWall
 from .session_log import SessionError
 from .settings import Settings
 from .strict_json import FileError
@@ -79,7 +77,10 @@ def main() -> int:
         console.show("notice", text=f"{LESSON} · {model.describe()} · workspace {folder}")
         own_folder = Path.home() / OWN if arguments.workdir else None  # a scratch workspace holds everything itself
         patience = SERVER_WAIT if prompt else mcp_tools.WAIT
-        agent = build(model, folder, console.show, ask, own_folder, settings=wanted, patience=patience)
+        try:
+            agent = build(model, folder, console.show, ask, own_folder, settings=wanted, patience=patience)
+        except ValueError as error:  # what is wanted cannot hold; elsewhere it would be our fault
+            raise ModelError(str(error)) from error
         console.serve(agent, agent.desk.status)
         is_plan = wanted.mode == "plan"
         agent.desk.choose("" if is_plan else wanted.mode)  # before a session remembers the rules
@@ -94,7 +95,7 @@ def main() -> int:
         if prompt:
             return one_shot(agent, console, prompt)
         return interactive(agent, console, model) if typed else play(agent, console, model)
-    except (ModelError, SessionError, WrongType, FileError, NoWall) as error:
+    except (ModelError, SessionError, FileError) as error:
         return fail(report, agent, str(error))
     except KeyboardInterrupt:
         return fail(report, agent, "", "interrupted")

@@ -59,7 +59,7 @@ OWN_RULES = tuple(f"{tool}({NAME})" for tool in ("write_file", "edit_file"))
 
 QUESTION = """{folder} brings settings that run programs or allow something:
 {rows}
-Programs run with your rights. Trust this folder with it? You are asked again when any of it changes.
+Programs have your rights. Trust this? You are asked again if a row changes, not if a script behind it does.
 y = yes, anything else = leave it out: """
 LEFT_OUT = "left out, since you have not trusted this folder: {}; start in a terminal that may ask, and answer y"
 

@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import importlib
 import json
+import re
+import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from conftest import ROOT
+from conftest import chapters_with
 from conftest import talk
-from test_main import ctrl_c  # noqa: F401
+from lessons import clean_environment
 from test_main import last
 from test_main import place  # noqa: F401
 from test_main import program  # noqa: F401
 from test_main import serve  # noqa: F401
 
+from offline_model.models import MODELS
 from offline_model.script import Call
 from offline_model.script import Step
 
@@ -179,3 +185,68 @@ def test_the_lists_of_tasks_and_kinds(chapter):
     assert "Make tea" in shown and "tester: Tests." in shown and "no command hooks" in shown and "No MCP servers" in shown
     wanted = "plan todo skills tasks agents memory mcp hooks permissions cost context compact resume fork clear model exit"
     assert {*wanted.split(), "help"} <= set(agent.commands)
+
+
+# What the lesson of the chapter that brings all this together says of it
+
+LESSON = ROOT / chapters_with("settings")[0]
+PAGE = (LESSON / "README.md").read_text(encoding="utf-8")
+
+
+def the_chapter(*arguments, home):
+    """Run that chapter offline, as a reader does. Returns the whole output."""
+    command = [sys.executable, "-m", LESSON.name, *map(str, arguments)]
+    done = subprocess.run(
+        command,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        cwd=ROOT,
+        env=clean_environment(str(home)),
+        timeout=120,
+        check=False,
+    )
+    return (done.stdout + done.stderr).decode("utf-8").replace("\r\n", "\n")
+
+
+def test_the_sample_of_the_lesson_is_one_that_holds(tmp_path):
+    [sample] = re.findall(r"^```json\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
+    file = tmp_path / "settings.json"
+    file.write_text(sample, encoding="utf-8")
+    load = lambda name: importlib.import_module(f"{LESSON.name}.{name}")  # noqa: E731
+    settings = load("settings").load(tmp_path / "work", own=file)
+    agent = load("harness").build(load("model").Model("m", "http://127.0.0.1:9", "k"), tmp_path, print)
+    settings.check_rules(agent.tools)
+    agent.exits.close()
+    assert settings.told == () and settings.hooks[0].command == "./guard.sh"
+    assert "time" in settings.mcp_servers
+    assert {settings.model, settings.fallback_model} <= set(MODELS)
+    template = (ROOT / ".env.example").read_text(encoding="utf-8")
+    assert {settings.model, settings.fallback_model} <= set(re.findall(r"_MODEL=(\S+)", template))
+
+
+def test_the_hook_of_the_lesson_says_no_and_broken_it_says_nothing(tmp_path):
+    [sample] = re.findall(r"^```json mine/.harness/settings.json\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
+    [script] = re.findall(r"a file `guard.sh` with the line\n`(.*?)`", PAGE)
+    mine, home = tmp_path / "mine", tmp_path / "home"
+    (mine / ".harness").mkdir(parents=True)
+    (mine / ".harness" / "settings.json").write_text(sample, encoding="utf-8")
+    (mine / "guard.sh").write_text(f"{script}\n", encoding="utf-8", newline="\n")
+    prompt = "Can the notes app say how many notes are open?"
+    settings = importlib.import_module(f"{LESSON.name}.settings")
+    assert settings.load(mine, own=home / settings.NAME, ask=lambda question: "y").trusted
+
+    out = the_chapter("--workdir", mine, prompt, home=home)
+    assert "  bash  python notes.py count\n    [sh guard.sh]: guard says no\n" in out
+    assert "wants to run" not in out
+    (mine / "guard.sh").write_text(f"{script.replace('exit 2', 'exit 1')}\n", encoding="utf-8", newline="\n")
+    out = the_chapter("--workdir", mine, prompt, home=home)
+    assert "It decides nothing" in out and "bash wants to run" in out and "left out" not in out
+
+
+def test_the_shares_that_the_lesson_tells(tmp_path):
+    out = the_chapter(home=tmp_path)
+    whole = int(re.search(r"about ([\d,]+) of 24,000 tokens", out)[1].replace(",", ""))
+    rows = re.findall(r"messages: ([\w ]+?) +([\d,]+) +\d+%", out)
+    parts = {name: int(size.replace(",", "")) for name, size in rows}
+    assert 0.45 < sum(parts.values()) / whole < 0.55, "half of it is the conversation"
+    assert 0.15 < (parts["the person"] + parts["the model"]) / whole < 0.25, "what was said is a fifth"

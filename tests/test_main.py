@@ -575,6 +575,17 @@ def test_what_cannot_begin_is_told(program, arguments, words):
     assert server.requests == []
 
 
+def test_what_cannot_hold_together_is_told(program, monkeypatch):
+    def build(*arguments, **options):
+        raise ValueError("This and that cannot be together: take one out.")
+
+    server = program.talks(LOOK)
+    monkeypatch.setattr(program.main, "build", build)
+    status, out, err = program("look", "--output-format", "json")
+    assert status == 1 and err.splitlines()[-1].endswith(": This and that cannot be together: take one out.")
+    assert last(out)["detail"] == "This and that cannot be together: take one out." and server.requests == []
+
+
 @pytest.mark.parametrize(
     "arguments",
     [["-p", " "], ["-p", "a", "b"], ["--max-turns", "0"], ["--max-turns", "x"], ["--output-format", "xml"], ["--permission-mode", "all"]],

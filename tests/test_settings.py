@@ -336,6 +336,13 @@ def test_the_question_shows_everything_and_nothing_can_forge_a_row(desk):
     assert "\x1b" not in question and "[500 blanks] evil" in question and "permissions.allow" in question
 
 
+def test_the_question_tells_that_scripts_are_not_looked_at(desk):
+    desk.write(theirs=hook("./guard.sh"))
+    assert desk.load("y").trusted
+    (desk.workspace / "guard.sh").write_text("exit 2\n", encoding="utf-8")
+    assert desk.load(None).trusted and "not if a script behind it does" in desk.asked[0]
+
+
 def test_a_damaged_store_of_trust_trusts_nothing(desk):
     desk.write(theirs=hook("one"))
     store = desk.own.parent / "trusted.json"

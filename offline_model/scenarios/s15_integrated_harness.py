@@ -74,6 +74,7 @@ SCENARIO = Scenario(
             says="Can the notes app say how many notes are open?",
             steps=[
                 Step("I try.", calls=[Call("bash", command="python notes.py count")]),
+                Step("I may not try: a guard says no.", when="guard says no", extra=True),
                 Step("No: it can add, list and mark as done."),
             ],
             answers={"bash wants to run": "y"},
