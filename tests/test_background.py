@@ -1226,8 +1226,13 @@ def test_a_signal_is_sent_until_it_is_heard(load, monkeypatch):
 def test_a_line_that_was_entered_just_before_the_signal_is_not_lost(load, waker, monkeypatch):
     module = load("waking")
     lines, hooks, notes = ["earlier"], [], []
+
+    def look_up(number):
+        waker.on_signal(0, None)  # one more, which ends nothing
+        return lines[number - 1]
+
     editor = SimpleNamespace(
-        get_current_history_length=lambda: len(lines), get_history_item=lambda number: lines[number - 1],
+        get_current_history_length=lambda: len(lines), get_history_item=look_up,
         remove_history_item=lines.pop, set_auto_history=notes.append,
         set_startup_hook=hooks.append, get_line_buffer=lambda: "entered",
     )
@@ -1239,6 +1244,7 @@ def test_a_line_that_was_entered_just_before_the_signal_is_not_lost(load, waker,
         assert notes == [True]
         lines.append("entered")
         waker.typed = "entered"
+        waker.due.append(1)
         raise module.Woken
 
     waker.typed = "ent"
