@@ -193,6 +193,24 @@ def test_many_plans_are_not_all_named(desk):
     assert "p06" in desk.shown[0] and "p08" not in desk.shown[0] and "…" in desk.shown[0]
 
 
+@pytest.mark.parametrize(("count", "is_cut"), [(8, False), (9, True)])
+def test_as_many_as_are_named_are_all_there_are_or_it_says_so(desk, count, is_cut):
+    for number in range(count):
+        desk.put(f".planning/p{number}/task_plan.md", PLAN)
+    desk.ask()
+    assert "p7" in desk.shown[0] and ("…" in desk.shown[0]) == is_cut and "p8" not in desk.shown[0]
+
+
+@pytest.mark.parametrize("name", ["deeper/down", ".hidden", "../elsewhere"])
+def test_a_folder_whose_name_is_none_holds_no_plan(desk, name):
+    desk.put(".planning/good/task_plan.md", PLAN)
+    desk.put(f".planning/{name}/task_plan.md", DONE)
+    assert desk.files.look().name == "good"
+    assert "there is no plan" in desk.typed(f"use {name}")
+    desk.restores["plan_files"]({"plan": name, "off": False})
+    assert desk.files.look().folder is None
+
+
 def test_a_plan_deeper_down_makes_nothing_doubtful(desk):
     desk.put("task_plan.md", PLAN)
     desk.put("a/b/.planning/c/task_plan.md", PLAN)
