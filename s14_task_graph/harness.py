@@ -82,7 +82,7 @@ def build(
     log = agent.session
     catch_up.install(agent, look=plans.look, earlier_session=log.earlier, this_session=log.records)
     todo_copy.install(agent, folder=own_folder or agent.workspace / ".harness" / "todos", session=lambda: log.id)
-    tasks.install(agent)
+    tasks.install(agent, session=lambda: log.id)
     helpers.check_kinds()  # all tools are there that a kind can name
     return agent
 

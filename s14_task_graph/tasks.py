@@ -87,6 +87,7 @@ def install(
     *,
     folder: str = FOLDER,
     owner: str = "",
+    session: Callable[[], str] = str,
     lease_seconds: float = LEASE_SECONDS,
     lock_seconds: float = LOCK_SECONDS,
     clock: Callable[[], float] = time.time,
@@ -94,7 +95,8 @@ def install(
 ) -> None:
     """Give ``agent`` six tools for the tasks in ``folder`` of its workspace, and a section about them.
 
-    ``owner`` is the name under which it claims; without one it gets a name that nobody else has. ``clock`` returns
+    ``owner`` is the name under which it claims. Without one it is that of the ``session()``, so that one which is resumed
+    is the same worker and a fork another; "" is none, and then it is a name that nobody else has. ``clock`` returns
     seconds since 1970. Raises ValueError for a name or a time that cannot be meant.
     """
     if owner and not OWNER.fullmatch(owner):
@@ -102,7 +104,8 @@ def install(
     if lease_seconds <= 0 or lock_seconds <= 0:
         raise ValueError("lease_seconds and lock_seconds must be more than 0.")
     store = TaskStore(agent.workspace, folder, lock_seconds, clock)
-    desk = TaskDesk(agent, store, owner or f"agent-{uuid.uuid4().hex[:8]}", lease_seconds)
+    new_name = uuid.uuid4().hex[:8]
+    desk = TaskDesk(agent, store, lambda: owner or f"agent-{session() or new_name}", lease_seconds)
     new = {"subject": SUBJECT, "description": TEXT, "blocked_by": BLOCKED_BY}
     add_tool(agent, Tool("task_create", CREATE, takes(new, "subject"), desk.task_create))
     change = {"id": ID, "status": STATUS, **new}
@@ -121,19 +124,22 @@ def takes(properties: dict, *required: str) -> dict:
 class TaskDesk:
     """The six tools. Every rule stands here; each change looks and writes under one lock, or changes nothing."""
 
-    def __init__(self, agent: Agent, store: TaskStore, owner: str, lease_seconds: float) -> None:
+    def __init__(self, agent: Agent, store: TaskStore, owner: Callable[[], str], lease_seconds: float) -> None:
         self.store, self.owner, self.lease_seconds = store, owner, lease_seconds
-        self.workers = [weakref.ref(agent)]
+        self.agent = weakref.ref(agent)
+        self.others: list[tuple[weakref.ref, str]] = []  # that share the tools, with their names
         self.one_look = threading.Lock()
 
     def name_of(self, agent: Agent) -> str:
         """Return under which name ``agent`` claims. Agents that share these tools are workers of their own."""
+        if self.agent() is agent:
+            return self.owner()
         with self.one_look:
-            known = [worker() is agent for worker in self.workers]
-            if not any(known):
-                self.workers.append(weakref.ref(agent))
-                known.append(True)
-        return self.owner + (f".{known.index(True) + 1}" if known.index(True) else "")
+            known = [name for other, name in self.others if other() is agent]
+            if not known:  # a number would be used again when the session is resumed, and another's claim with it
+                known = [f"{self.owner()}.{uuid.uuid4().hex[:8]}"]
+                self.others.append((weakref.ref(agent), known[0]))
+        return known[0]
 
     def task_create(self, agent: Agent, subject: str, description: str = "", blocked_by: list | tuple = ()) -> str:
         """The tool: make a task that waits for ``blocked_by``. Raises ToolError."""

@@ -120,7 +120,7 @@ def build(
     log = agent.session
     catch_up.install(agent, look=plans.look, earlier_session=log.earlier, this_session=log.records)
     todo_copy.install(agent, folder=own_folder or agent.workspace / ".harness" / "todos", session=lambda: log.id)
-    board = tasks.install(agent)
+    board = tasks.install(agent, session=lambda: log.id)
 
     # What goes on beside the conversation.
     jobs = background.install(agent)
