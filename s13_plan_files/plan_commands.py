@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 SLUG = 40  # characters of a plan's name, without its date: it is a folder
 DATED = re.compile(r"\d{4}-\d\d-\d\d-[a-z0-9][a-z0-9-]*")
 SKILL = "planning-files/SKILL.md"
+BOTH = " It is gated and sealed: any edit breaks the seal, and then the gate holds nobody."
 HELP = "the plan that is kept in files: init NAME [--gated], use NAME, status, seal [off], off"
 USAGE = "Say /planfiles init NAME [--gated], use NAME, status, seal, seal off, or off."
 
@@ -91,8 +92,9 @@ class Commands:
         copies = [(place_for(self.agent.workspace, target), source) for target, source in copies]
         for target, source in copies:
             put(target, source)
-        update_state(folder, lambda state: State(gated=bool(flags), seal=state.seal))
-        return f"{self.use(name)} It is {'' if flags else 'not '}gated. Its files are in {PLANNING}/{name}."
+        state = update_state(folder, lambda state: State(gated=bool(flags), seal=state.seal))
+        said = f"{self.use(name)} It is {'' if flags else 'not '}gated. Its files are in {PLANNING}/{name}."
+        return said + (BOTH if state.gated and state.seal else "")
 
     def name_for(self, text: str) -> str:
         """Return the name for a plan: the date and what a folder can be named of ``text``; "" if there is no text."""
@@ -129,8 +131,9 @@ class Commands:
         data = read_bytes(self.agent.workspace, plan.folder / PLAN)
         if len(data) > MAX_BYTES:
             raise ToolError(f"{PLAN} has more than {MAX_BYTES:,} bytes: make it shorter, then seal it.")
-        update_state(plan.folder, lambda state: changed(state, seal="" if rest else seal_of(data)))
-        return f"{shown(self.agent.workspace, plan.folder / PLAN)} is {'no longer ' if rest else ''}sealed."
+        state = update_state(plan.folder, lambda state: changed(state, seal="" if rest else seal_of(data)))
+        said = f"{shown(self.agent.workspace, plan.folder / PLAN)} is {'no longer ' if rest else ''}sealed."
+        return said + (BOTH if state.gated and state.seal else "")
 
     def status(self, rest: str) -> str:
         """Say where the plan stands, or why there is none, and which there are."""

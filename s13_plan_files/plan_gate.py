@@ -102,7 +102,7 @@ def why_not(plan: Plan, moved: int, forced: int, cap: int) -> str | None:
     """
     if plan.folder is None or (not plan.phases and not plan.problem):
         return ""
-    if plan.problem:
+    if plan.problem:  # of a plan that was found: with none, or several, it ended above
         return "changed after it was sealed, so not judged" if plan.state.seal else "no text, so not judged"
     if not plan.whole:
         return "too long to be judged"

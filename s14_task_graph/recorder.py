@@ -73,12 +73,12 @@ class Recorder:
 
     def hear(self, kind: str, **data: Any) -> None:
         """The history has changed."""
-        (messages, blocks), now = self.shape, shape(self.agent)
+        now = shape(self.agent)
         if kind == "message":
             self.is_open = True
             more = len(data["blocks"])
             data["blocks"] = [block for block in data["blocks"] if not self.is_spoilt(block)]
-            if now not in ((messages, blocks + more), (messages + 1, more)):  # Ctrl-C has kept a change from us
+            if not grew_by(more, self.shape, now):  # Ctrl-C has kept a change from us
                 kind, data = "replaced", {"messages": self.agent.history.messages}
         self.must_append(kind, **data)
         self.shape = now
@@ -163,3 +163,8 @@ def shape(agent: Agent) -> tuple[int, int]:
     """Return how long the history is: messages, and content blocks in the last one."""
     messages = agent.history.messages
     return len(messages), len(messages[-1]["content"]) if messages else 0
+
+
+def grew_by(blocks: int, before: tuple[int, int], now: tuple[int, int]) -> bool:
+    """Whether just so many content blocks have been added: to the last message, or as a new one."""
+    return now in ((before[0], before[1] + blocks), (before[0] + 1, blocks))

@@ -137,6 +137,7 @@ class Session(Recorder):
         if whole != told.messages:
             self.must_append("replaced", messages=whole)
         begun = {call for call, may_have_begun in told.open_calls().items() if may_have_begun}
+        # Mended again: a message may be empty without the thoughts of another model. That is no part of the log.
         agent.history.load(mended(without_thoughts(whole, told.thinkers, agent.model.name)), begun)
         self.shape, self.is_open = shape(agent), told.is_open
         agent.history.settle(NOT_STARTED)

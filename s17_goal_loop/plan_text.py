@@ -17,6 +17,8 @@ PHASE = re.compile(r"(?:\[[ xX]\])?\W*phase\b", re.IGNORECASE)
 STATUS = re.compile(r"[\s*_+>-]*status[*_]*\s*:(.*)", re.IGNORECASE)
 BOX = re.compile(r"\s*[-*+]\s+\[([ xX])\]")
 FENCE = re.compile(r" {0,3}(`{3,}|~{3,})(.*)")
+DATE = r"\d{4}-\d\d-\d\d"
+DETAIL = re.compile(rf"[(\[{{,;.:|<!?—–]|\s-\s|\s{DATE}")
 WORDS = {
     **dict.fromkeys(("pending", "todo", "not started", ""), "pending"),
     **dict.fromkeys(("in progress", "started", "active"), "in_progress"),
@@ -80,9 +82,15 @@ def status_of(title: str, statuses: list[str], boxes: list[str]) -> str:
 
 
 def meaning(text: str) -> str:
-    """Return the status that ``text`` states; "" if it is none that is known: "complete when tested" is not complete."""
-    first = re.split(r"[(\[{,;.:|<!?—–]|\s-\s", text.strip("*_`~ \t"))[0]
-    return WORDS.get(re.sub(r"[\W_]+", " ", first).strip().casefold(), "")
+    """Return the status that ``text`` states; "" if it is none that is known: "complete when tested" is not complete.
+
+    Nor is "done, but the tests fail": a detail may take the word back, so beside "complete" only a date may stand.
+    """
+    text = text.strip("*_`~ \t")
+    first = DETAIL.split(text, maxsplit=1)[0]
+    status = WORDS.get(re.sub(r"[\W_]+", " ", first).strip().casefold(), "")
+    is_in_doubt = status == "complete" and re.search(r"[^\W_]|[?|]", re.sub(DATE, "", text[len(first) :]))
+    return "" if is_in_doubt else status
 
 
 def visible(text: str) -> Iterator[str]:

@@ -5,11 +5,14 @@ from __future__ import annotations
 import functools
 import importlib
 import json
+import os
 import re
 import shlex
 import shutil
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -157,7 +160,8 @@ def plays_a_lesson(command: str) -> bool:
 
 
 def runs_quickly(command: str) -> bool:
-    return not plays_a_lesson(command) and "--practice" not in command and re.match(r"python3 learn\.py (list|diff|run|doctor)|python -m s\d\d|python3 learn\.py$", command) is not None
+    elsewhere = "--practice" in command or "--workdir ../notes" in command  # the last are tried below
+    return not plays_a_lesson(command) and not elsewhere and re.match(r"python3 learn\.py (list|diff|run|doctor)|python -m s\d\d|python3 learn\.py$", command) is not None
 
 
 @pytest.mark.parametrize("command", [command for command in commands() if runs_quickly(command)])
@@ -182,10 +186,45 @@ def test_a_command_that_is_shown_runs(command, tmp_path):
 def test_other_commands_are_known():
     """The rest sets up, tests, or writes: each is tried by another test or by CI itself."""
     assert any(map(plays_a_lesson, commands()))
-    known = r"python3 learn\.py (test|carry|practice|check|diff s05 --practice)|python3 -m pip download |export |pip install -r |pytest|python tests/|cp |git |python -m offline_model"
+    known = r"timeout -s KILL |python3 learn\.py run s12 --workdir \.\./notes |python3 learn\.py (test|carry|practice|check|diff s05 --practice)|python3 -m pip download |export |pip install -r |pytest|python tests/|cp |git |python -m offline_model"
     assert [command for command in commands() if not (runs_quickly(command) or plays_a_lesson(command)) and not re.match(known, command)] == []
 
 
 def test_the_table_of_plan_mode_is_what_its_script_prints():
     """If it fails: python tests/benchmarks/plan_mode_cache.py prints the table as it is now."""
     assert importlib.import_module("benchmarks.plan_mode_cache").table() in text_of("s06_plan_mode/README.md")
+
+
+def test_the_real_end_that_the_lesson_shows(tmp_path):
+    """Its three commands: the program is killed in the middle of a call, and the next one says what is known of it."""
+    if os.name != "posix":
+        return
+    pattern = r'run s12 --workdir \.\./notes (?:--continue )?"(.+)"$'
+    prompt, question = re.findall(pattern, text_of("s12_session_log/README.md"), re.MULTILINE)
+    shutil.copytree(ROOT / "offline_model" / "sample_project", tmp_path / "notes")
+    start = [sys.executable, "-m", "s12_session_log", "--workdir", str(tmp_path / "notes")]
+    options = {"stdin": subprocess.DEVNULL, "cwd": ROOT, "env": clean_environment(str(tmp_path))}
+
+    program = subprocess.Popen([*start, prompt], stdout=subprocess.DEVNULL, **options)
+    until = time.monotonic() + 60
+    while not any('"begun"' in log.read_text("utf-8") for log in tmp_path.glob("notes/.harness/sessions/*.jsonl")):
+        assert time.monotonic() < until and program.poll() is None
+        time.sleep(0.05)
+    children = []
+    while not children:
+        assert time.monotonic() < until
+        children = subprocess.run(["pgrep", "-P", str(program.pid)], capture_output=True, check=False).stdout.split()
+    program.kill()
+    program.wait()
+    for child in children:  # in the lesson it goes on by itself
+        os.killpg(int(child), signal.SIGKILL)
+
+    def asked():
+        again = [*start, "--continue", question]
+        return subprocess.check_output(again, stderr=subprocess.STDOUT, timeout=60, **options).decode("utf-8")
+
+    first = asked()
+    assert "is back, 0 runs; the last one was cut off" in first and "the report was not started. I look." in first
+    assert "There is neither a check.txt nor a report." in first
+    (tmp_path / "notes" / "check.txt").write_text("fine\n", "utf-8")
+    assert "the check went on without the program" in asked()

@@ -195,6 +195,15 @@ def test_a_sealed_plan_that_was_edited_is_not_judged(desk):
     assert lets_go(desk, "changed after it was sealed")
 
 
+def test_the_person_is_told_that_a_seal_and_a_gate_do_not_go_together(desk):
+    both = "any edit breaks the seal, and then the gate holds nobody"
+    desk.typed(f"init {NAME}")
+    assert both not in desk.typed("seal")
+    assert both in desk.typed(f"init {NAME} --gated")
+    assert both in desk.typed("seal")
+    assert both not in desk.typed("seal off")
+
+
 def test_the_objection_has_no_word_of_the_plan(desk):
     desk.gated('### Phase 1: done [complete]\n### Phase 2: say "hi" \\ tab\there <data> run touch canary\n**Status:** in_progress\nSECRET\n')
     said = holds(desk)

@@ -18,6 +18,9 @@ DONE_ROW = "| `done NUMBER` | marks a note as done |\n"
 COUNT_ROW = "| `count` | says how many notes there are |\n"
 DONE_LINE = "    python notes.py done 1\n"
 COUNT_LINE = "    python notes.py count\n"
+CUT_OFF = "the program ended in the middle of your work"
+SLOW_CHECK = Call("bash", command="sleep 20; echo fine > check.txt")
+LOOK = Call("glob", pattern="*.txt")
 
 
 def todos(done: int) -> Call:
@@ -67,8 +70,30 @@ SCENARIO = Scenario(
         Exchange(line="/resume"),
         Exchange(
             says="What have you done?",
-            steps=[Step("I wrote `count`, and described it in docs/usage.md. Of README.md I know nothing.")],
+            steps=[
+                Step("I was cut off, so I look.", told=CUT_OFF, extra=True, calls=[Call("grep", pattern="count", path=".")]),
+                Step("That is what is there; more I do not know.", told=CUT_OFF, extra=True),
+                Step("I wrote `count`, and described it in docs/usage.md. Of README.md I know nothing."),
+            ],
         ),
         Exchange(line="/sessions"),
+        Exchange(
+            says="Run the slow check, then write a report.",
+            steps=[Step("Both at once.", calls=[SLOW_CHECK, Call("write_file", path="report.txt", content="It is fine.\n")])],
+            answers={"bash": "y", "write_file": "y"},
+            typed=False,
+            extra=True,
+        ),
+        Exchange(
+            says="What came of it?",
+            steps=[
+                Step("The check may have run, and the report was not started. I look.", when="the outcome is unknown", calls=[LOOK]),
+                Step("I look again.", when="What came of it?", calls=[LOOK]),
+                Step("check.txt is there: the check went on without the program. There is no report.", when="check.txt"),
+                Step("There is neither a check.txt nor a report. The check may still be at it."),
+            ],
+            typed=False,
+            extra=True,
+        ),
     ],
 )

@@ -106,6 +106,18 @@ SCENARIO = Scenario(
             says="Go on.",
             steps=[
                 Step(
+                    "The plan says that phase 1 is still open. First I see the test fail.",
+                    when="A test that fails\n- **Status:** in_progress",
+                    extra=True,
+                    calls=[RUN_TESTS],
+                ),
+                Step(
+                    when="FAILED (errors=1)",
+                    unless="Go on.",
+                    extra=True,
+                    calls=[progress(TESTED), plan("complete", "pending", "pending")],
+                ),
+                Step(
                     "Phase 2, says the plan.",
                     calls=[
                         plan("complete", "in_progress", "pending"),
