@@ -72,7 +72,8 @@ def install(
     While ``planning()``, or at the first stop at which ``busy()`` names what goes on in the background, nobody is asked.
     ``model`` names the evaluator's, "" is the agent's own. ``window`` and ``longest`` are in characters. Raises ValueError.
     """
-    numbers = {"max_forced of the agent": agent.max_forced, "max_tokens": max_tokens, "window": window, "longest": longest}
+    cap = "max_forced of the agent (in the settings: limits, max_forced)"
+    numbers = {cap: agent.max_forced, "max_tokens": max_tokens, "window": window, "longest": longest}
     for name, number in numbers.items():
         if type(number) is not int or number < 1:
             raise ValueError(f"{name} must be a whole number from 1 on: without it a goal could never be worked for.")
