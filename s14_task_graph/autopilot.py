@@ -132,7 +132,8 @@ class Autopilot:
             return self.stop(outcome, "finished")
         if verdict.word == "stagnated":
             outcome.reason = "halted"
-            return self.stop(outcome, f"stopped after {self.stuck} runs in which no item was completed: over to you")
+            runs = "1 run" if self.stuck == 1 else f"{self.stuck} runs"
+            return self.stop(outcome, f"stopped after {runs} in which no item was completed: over to you")
         self.say(outcome, "goes on")
         following = [item for item in items if item.status in OPEN][:1]
         prompt = [self.rules if self.full else self.go_on]

@@ -167,7 +167,7 @@ class Skills:
             self.agent.enqueue(text.strip())
 
     def rebuild(self) -> None:
-        """Write the section anew. For moments at which the provider's cache is lost anyway: start, compaction, resume."""
+        """Write the section anew. For moments at which a conversation begins anew: start, compaction, resume."""
         self.registry.scan()
         self.report()
         self.told = self.labels()

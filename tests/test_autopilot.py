@@ -292,7 +292,7 @@ def test_numbers_and_texts_are_parameters_and_checked(load):
     assert desk.next() == 'Work.\nNext: "A".'
     desk.run("[x] A", "[ ] B")
     assert desk.next() == 'More.\nNext: "B".'
-    assert "stopped after 1 runs" in desk.run()
+    assert "stopped after 1 run in" in desk.run()
     for wrong in ({"max_stuck": 0}, {"max_stuck": "3"}, {"max_stuck": True}, {"rules": " "}, {"rules": None}, {"go_on": ""}):
         with pytest.raises(ValueError, match=next(iter(wrong))):
             Desk(load, **wrong)

@@ -186,7 +186,7 @@ def test_a_command_that_is_shown_runs(command, tmp_path):
 def test_other_commands_are_known():
     """The rest sets up, tests, or writes: each is tried by another test or by CI itself."""
     assert any(map(plays_a_lesson, commands()))
-    known = r"timeout -s KILL |python3 learn\.py run s12 --workdir \.\./notes |python3 learn\.py (test|carry|practice|check|diff s05 --practice)|python3 -m pip download |export |pip install -r |pytest|python tests/|cp |git |python -m offline_model"
+    known = r"timeout -s KILL |python3 learn\.py run s12 --workdir \.\./notes |python3 learn\.py (test|carry|practice|check|diff s05 --practice)|python3 -m pip download |export |pip install -r |pytest|(\.venv/bin/)?python tests/|cp |git |python -m offline_model"
     assert [command for command in commands() if not (runs_quickly(command) or plays_a_lesson(command)) and not re.match(known, command)] == []
 
 

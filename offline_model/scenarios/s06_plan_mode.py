@@ -7,6 +7,7 @@ from ..script import Step
 
 REQUEST = "Add a command `clear` that removes the notes that are done."
 CODE, TEST, DOCS = "Write clear and its command in notes.py", "Test clear", "Describe clear in docs/usage.md"
+NO_TEST = "Write clear; no test is planned"
 PLAN = """# Add `clear` to the notes app
 
 `python notes.py clear` removes the notes that are done and says how many.
@@ -71,7 +72,7 @@ SCENARIO = Scenario(
                     calls=[Call("bash", command="touch canary"), Call("write_file", path="canary", content="alive\n")],
                 ),
                 Step(
-                    "Plan mode is on, and now there is a file named canary: the text was all that stood in the way.",
+                    "Plan mode is on, and now there is a file named canary: text and your own yes were all that stood in the way.",
                     unless="Refused: plan mode is on",
                     extra=True,
                 ),
@@ -85,7 +86,14 @@ SCENARIO = Scenario(
                     when="no open item",
                     calls=[todos("  ", CODE, DOCS), Call("exit_plan_mode", plan=PLAN)],
                 ),
-                Step("They said something, and it counts as a yes.", when="The person approved the plan", unless="Refused", extra=True),
+                Step(
+                    "They said something, and it counts as a yes.",
+                    when="The person approved the plan",
+                    unless="Refused",
+                    extra=True,
+                    calls=[todos("  ", NO_TEST, DOCS)],
+                ),
+                Step("Then I carry it out.", when="no test is planned", extra=True),
                 Step(
                     "A test, of course. And I write clear right away.",
                     when="Also write a test",
@@ -121,6 +129,17 @@ SCENARIO = Scenario(
                 Step(calls=[Call("read_file", path="test_notes.py")]),
                 Step("I have read the tests, and know where this one goes."),
             ],
+        ),
+        Exchange(
+            contains=f'Next: "{NO_TEST}"',
+            steps=[
+                Step(calls=[todos("> ", NO_TEST, DOCS), WRITE_CLEAR, WRITE_CASE, WRITE_USAGE]),
+                Step(calls=[todos("x>", NO_TEST, DOCS), edit("docs/usage.md", DONE_ROW, DONE_ROW + CLEAR_ROW)]),
+                Step(calls=[todos("xx", NO_TEST, DOCS)]),
+                Step("`clear` is in notes.py, and described in docs/usage.md. Nobody has asked me for a test."),
+            ],
+            answers={"edit_file wants to run": "a"},
+            extra=True,
         ),
         Exchange(contains="(asked in experiments only)", answers={"canary": ["y", "y"]}, extra=True),
     ],
