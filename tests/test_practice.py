@@ -187,7 +187,7 @@ def test_the_list_of_functions_is_sound(name):
 
 # No harm, in whatever state a copy is.
 
-PROGRAMS = {"ls", "wc", "cat", "printf", "cp", "touch", "grep", "head", "echo", "python"}
+PROGRAMS = {"ls", "sleep", "wc", "cat", "printf", "cp", "touch", "grep", "head", "echo", "python"}
 CANARY = "canary"  # the one thing that a script may touch
 SHIPPED = "skills/new-command/check.sh"  # comes with the sample project; what it runs is read below
 
