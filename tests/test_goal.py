@@ -788,6 +788,7 @@ def test_a_tool_without_a_path_or_one_that_is_gone_changes_nothing_that_is_known
     [call] = desk.call(name)
     desk.agent.fire(desk.events.PostToolUse(desk.agent, call, "Done.", facts, False))
     assert desk.evidence() == [] and call["id"] not in desk.goal.evaluator.evidence.calls
+    assert desk.shown == [], "no hook has failed"
 
 
 def test_exit_status_and_output_come_from_facts_not_from_what_a_command_prints(desk):
