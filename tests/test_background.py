@@ -818,7 +818,7 @@ def test_a_resume_tells_what_became_of_the_jobs_of_the_dead_program(desk):
     assert desk.told("job_3 (make all)") == 1
 
 
-@pytest.mark.parametrize("value", [None, {}, {"number": 0, "open": []}])
+@pytest.mark.parametrize("value", [None, {"open": []}, {"number": 0, "open": []}])
 def test_jobs_of_a_conversation_that_is_left_are_ended_and_not_told_to_another(desk, alive, value):
     desk.begin(f"{UP}; sleep 60")
     until(alive.is_up)
