@@ -577,6 +577,13 @@ def test_a_file_with_nearly_that_name_is_no_plan_file(desk):
     assert desk.request() == []
 
 
+def test_the_workspace_itself_is_no_plan_file(desk):
+    desk.put(f"{HERE}/task_plan.md", PLAN)
+    for path in (".", "", str(desk.workspace)):
+        assert desk.before_tool("write_file", path=path, content="") == ""
+        assert not desk.load("plan_folder").is_plan_file(desk.workspace, desk.workspace / HERE, path)
+
+
 def test_the_harness_writes_nothing_into_the_plan_files(desk):
     desk.gated()
     texts = [desk.read(f"{HERE}/{name}") for name in ("task_plan.md", "progress.md", "findings.md")]
