@@ -291,6 +291,16 @@ def test_a_torn_last_line_is_no_record_and_the_next_one_begins_a_line(log, tmp_p
     assert kept in (["a", "c", "d"], ["a", "b", "c", "d"])  # a whole line may lack nothing but its end
 
 
+@pytest.mark.parametrize("before", [b"", GOOD])
+def test_where_nothing_was_torn_the_next_record_follows_without_an_empty_line(log, tmp_path, before):
+    path = tmp_path / "a.jsonl"
+    path.write_bytes(before)
+    one = log.Log(path)
+    one.append("begun", call="b")
+    one.close()
+    assert path.read_bytes().startswith(before + b"{") and len(lines(path)) == len(before.splitlines()) + 1
+
+
 DAMAGED = [
     b"no json",
     b"{",
