@@ -647,14 +647,6 @@ def test_nor_where_the_folder_of_plans_is_a_link_itself(desk):
         assert "kept by the program" in desk.before_tool("write_file", path=path, content="")
 
 
-def test_a_call_that_names_no_file_to_write_is_let_through_wherever_the_plans_are(desk):
-    desk.put("p/task_plan.md", PLAN)
-    if link(desk, ".planning", desk.workspace):  # so that the workspace itself is the folder of plans
-        assert "belong to the agent" in desk.before_tool("write_file", agent=Child(), path="p/progress.md")
-        assert desk.before_tool("bash", agent=Child(), command="ls") == ""
-        assert desk.before_tool("read_file", agent=Child(), path="p/progress.md") == ""
-
-
 def test_of_a_plan_in_the_workspace_too(desk):
     desk.put("task_plan.md", PLAN)
     assert desk.before_tool("write_file", path=".plan_state.json", content="")
