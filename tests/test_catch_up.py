@@ -127,7 +127,8 @@ def test_a_call_without_a_result_may_have_changed_nothing(desk):
 def test_an_id_that_comes_again_is_that_of_another_call(desk):
     log = Log().plan()
     log.number = 0  # some servers count anew in each conversation
-    assert caught(desk, log.call("bash", "[exit status 0]", command="make")) == ["bash: make -> exit status 0"]
+    log.call("bash", "[exit status 0]", command="make")
+    assert caught(desk, log) == ["bash: make -> exit status 0"]
 
 
 @pytest.mark.parametrize("path", ["old_progress.md", "sub/task_plan.md", "/other/progress.md", "../task_plan.md", "task_plan.md"])

@@ -148,8 +148,9 @@ def test_a_call_whose_result_is_lost_stays_begun_behind_the_end_of_its_run(folds
 
 def test_only_the_calls_of_the_last_reply_are_open(folds):
     """Also where a log was changed by hand, so that two replies follow each other."""
-    two = [{"role": "user", "content": [text("x")]}, *({"role": "assistant", "content": [call(number)]} for number in (1, 2))]
-    assert folds.open_calls([{"type": "replaced", "messages": two}]) == {"toolu_2": False}
+    replies = [{"role": "assistant", "content": [call(number)]} for number in (1, 2)]
+    messages = [{"role": "user", "content": [text("x")]}, *replies]
+    assert folds.open_calls([{"type": "replaced", "messages": messages}]) == {"toolu_2": False}
 
 
 def test_runs_are_counted_and_an_open_one_is_known(folds):
