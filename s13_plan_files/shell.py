@@ -116,10 +116,12 @@ class Shell:
             if timed_out.is_set():
                 end_tree(process)
             reader.join(LINGER)
-        except BaseException:
+        except BaseException as error:
             if process:
                 end_tree(process)
                 process.wait()
+            if isinstance(error.__context__, KeyboardInterrupt):  # it fell into a lock that was being let go
+                raise KeyboardInterrupt from error
             raise
         finally:
             timer.cancel()

@@ -268,6 +268,22 @@ def test_what_has_left_the_group_is_ended_too(shell, alive, form):
     until(alive.all_gone)
 
 
+def test_ctrl_c_that_comes_out_as_another_error_is_ctrl_c(load, shell, alive, monkeypatch):
+    """Python can lose one in the moment in which it lets a lock go: `release unlocked lock` is what it says then."""
+
+    def wait(process):
+        until(alive.is_up)
+        try:
+            raise KeyboardInterrupt
+        finally:
+            raise RuntimeError("release unlocked lock")
+
+    monkeypatch.setattr(load("shell"), "wait", wait)
+    with pytest.raises(KeyboardInterrupt):
+        shell.run(f"{UP}; sleep 50")
+    until(alive.all_gone)
+
+
 def test_a_command_that_ends_in_time_is_not_ended(shell):
     finished = shell.run("echo one; exit 4", timeout=SOON)
     assert (finished.output, finished.exit_status, finished.timed_out) == ("one\n", 4, False)
